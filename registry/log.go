@@ -1,0 +1,140 @@
+package registry
+
+import "github.com/pilotgo/pilotgo/protocol"
+
+// Log keeps one sequence of messages and the state that belongs to it. One
+// goroutine appends at a time; any number read meanwhile.
+//
+// Conformance is tested by package logtest.
+type Log interface {
+	// Epoch is the identity of this incarnation of the log.
+	Epoch() protocol.Epoch
+
+	// Head is the highest seq ever appended, and the time of that message; zero
+	// while there was none.
+	Head() (protocol.Seq, protocol.Time)
+
+	// Load hands over the state kept besides messages, before the first Append.
+	Load(State) error
+
+	// Append stores a batch in one step and returns once it is as durable as this
+	// log is. On an error nothing of the batch is stored, and it is a
+	// protocol.ErrStorageFull when there is no room; reads go on then. The log
+	// keeps the records; nobody changes them afterwards.
+	Append(*Batch) error
+
+	// Read collects records of a selection in log order, behind after and up to
+	// upTo, into page.Records[:0] until the page is full. It never blocks on
+	// Append for longer than one batch takes.
+	Read(sel *Selection, after, upTo protocol.Seq, page *Page) error
+
+	// Topic tells what is retained of one topic.
+	Topic(topic string) TopicStats
+
+	// Topics lists topics with retained messages in byte order, behind after.
+	Topics(after string, limit int) ([]TopicStats, error)
+
+	// Stats sums up the whole log.
+	Stats() LogStats
+
+	// Purge drops a topic's messages up to a seq, as retention would.
+	Purge(topic string, upTo protocol.Seq) error
+
+	// Close releases the log. It is idempotent; calls after it fail with
+	// protocol.ErrClosed.
+	Close() error
+}
+
+// Record is one stored message. Its Key is always set; readers other than the
+// sender are not shown it.
+type Record struct {
+	protocol.Message
+	Slot   string
+	Digest [16]byte // of topic and payload, to tell a reused key
+	Epoch  protocol.EpochID
+}
+
+// Batch is what one Append stores together.
+type Batch struct {
+	Records []*Record // Seq rising, above Head
+	Fences  []FenceEntry
+	Entries []Entry
+
+	// KeyFloor, when above 0: keys of records up to this seq are forgotten.
+	KeyFloor protocol.Seq
+}
+
+// FenceEntry is the new state of a topic's fence.
+type FenceEntry struct {
+	Topic string
+	Fence protocol.Fence
+}
+
+// Entry is one row of a small table kept with the log: nodes, joins, inbox
+// cursors. A nil Value deletes the row. Tables are named by the registry.
+type Entry struct {
+	Table, Key string
+	Value      []byte
+}
+
+// State is what Load hands over; the order within each kind is that of the log.
+type State struct {
+	Fence func(FenceEntry)
+	Entry func(Entry)
+
+	// Key tells an idempotency key since the floor, oldest first.
+	Key   func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte)
+	Floor func(protocol.Seq)
+}
+
+// Selection says which records a reader wants.
+type Selection struct {
+	// Pattern selects topics; "" selects none. It is a valid pattern.
+	Pattern string
+
+	// Topics selects these topics, and Direct the direct messages to this node:
+	// the inbox.
+	Topics map[string]struct{}
+	Direct protocol.NodeID
+
+	// Readable, when not nil, leaves out topics for which it is false.
+	Readable func(topic string) bool
+
+	// LastPerTopic keeps only the newest retained record of each topic.
+	LastPerTopic bool
+
+	// Since leaves out records with an earlier time.
+	Since protocol.Time
+}
+
+// Page is one portion of a read.
+type Page struct {
+	Records []*Record
+
+	// MaxRecords and MaxBytes (of payload) end a page; it always holds at least one
+	// record when there is one.
+	MaxRecords, MaxBytes int
+
+	// Scanned: there is no further record of the selection up to here.
+	Scanned protocol.Seq
+
+	// Evicted is the highest seq that retention or a purge took from the
+	// selection, whenever that was; 0 = none. Replaced records do not count.
+	Evicted protocol.Seq
+}
+
+// TopicStats tells what is retained of a topic.
+type TopicStats struct {
+	Topic    string
+	Messages int
+	Bytes    int64 // of payload
+	First    protocol.Seq
+	Last     protocol.Seq
+}
+
+// LogStats sums up a log.
+type LogStats struct {
+	Topics, Messages int
+	Bytes            int64 // of payload
+	Keys             int   // idempotency keys remembered
+}
