@@ -1,0 +1,20 @@
+# Everything here is a step of .ci/run; see CONTRIBUTING.md.
+
+.PHONY: check test fuzz vuln api
+
+check:
+	.ci/run tools format tidy vet staticcheck lint fix test
+
+test:
+	go test -race -shuffle=on ./...
+
+# make fuzz FUZZTIME=1m
+fuzz:
+	.ci/run fuzz
+
+vuln:
+	.ci/run vuln
+
+# Rewrites the recorded surface of the public packages; read the diff.
+api:
+	go test ./internal/archtest -run TestAPI -update
