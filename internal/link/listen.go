@@ -1,0 +1,164 @@
+package link
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/quic-go/quic-go"
+)
+
+// Listener accepts sessions on one socket.
+type Listener struct {
+	c    Config
+	tr   transport
+	quic *quic.Listener
+
+	mu       sync.Mutex
+	closing  bool
+	sessions map[*Session]struct{}
+
+	closed chan struct{}
+}
+
+// Listen takes sessions from pc, which stays the caller's.
+func Listen(pc net.PacketConn, c Config) (*Listener, error) { return listen(pc, false, c) }
+
+// ListenUDP takes sessions at a host:port; port 0 is any free one.
+func ListenUDP(addr string, c Config) (*Listener, error) {
+	at, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return nil, caused(protocol.ErrInvalid, err, "listen: %v", err)
+	}
+	pc, err := net.ListenUDP("udp", at)
+	if err != nil {
+		return nil, caused(protocol.ErrNotConnected, err, "%v", err)
+	}
+	l, err := listen(pc, true, c)
+	if err != nil {
+		pc.Close()
+	}
+	return l, err
+}
+
+func listen(pc net.PacketConn, own bool, c Config) (*Listener, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSuccessions(c.Identity.Public(), c.Successions); err != nil {
+		return nil, err
+	}
+	conf, err := serverTLS(c)
+	if err != nil {
+		return nil, err
+	}
+	tr := newTransport(pc, own)
+	tr.serve(c)
+	ln, err := tr.Listen(conf, quicConfig(c.Limits))
+	if err != nil {
+		return nil, caused(protocol.ErrNotConnected, err, "listen: %v", err)
+	}
+	warnBuffer(pc, c.Logger)
+	return &Listener{
+		c:        c,
+		tr:       tr,
+		quic:     ln,
+		sessions: make(map[*Session]struct{}),
+		closed:   make(chan struct{}),
+	}, nil
+}
+
+// Addr is the address of the socket.
+func (l *Listener) Addr() net.Addr { return l.quic.Addr() }
+
+// Accept waits for the next session whose client has proved its key. Few wait
+// in line for it: accept in a loop that does nothing else. After Close the
+// error is ErrClosed.
+func (l *Listener) Accept(ctx context.Context) (*Session, error) {
+	for {
+		conn, err := l.quic.Accept(ctx)
+		if err != nil {
+			return nil, l.acceptError(ctx, err)
+		}
+		s, err := newSession(conn, l.c.Limits, func() {})
+		if err != nil {
+			refuse(conn, err)
+			continue
+		}
+		if !l.track(s) {
+			s.Close(protocol.ErrDraining, "")
+			return nil, errClosed("listener closed")
+		}
+		return s, nil
+	}
+}
+
+func (l *Listener) acceptError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return sessionError(err)
+}
+
+func refuse(conn *quic.Conn, err error) {
+	conn.CloseWithError(quic.ApplicationErrorCode(protocol.CodeOf(err)), cleanText(err.Error()))
+}
+
+// track remembers a session for Close, as long as it lives.
+func (l *Listener) track(s *Session) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return false
+	}
+	l.sessions[s] = struct{}{}
+	context.AfterFunc(s.conn.Context(), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.sessions, s)
+	})
+	return true
+}
+
+// Close ends all sessions with ErrDraining and gives the socket back, closing
+// it if ListenUDP made it. It returns when nothing is left; it may be called
+// again. To drain, close the sessions first. The error is always nil.
+func (l *Listener) Close() error {
+	open, first := l.end()
+	if !first {
+		<-l.closed
+		return nil
+	}
+	defer close(l.closed)
+	l.quic.Close()
+	var wg sync.WaitGroup
+	for _, s := range open {
+		wg.Go(func() { s.Close(protocol.ErrDraining, "") })
+	}
+	for {
+		conn, err := l.quic.Accept(context.Background()) // those still in line
+		if err != nil {
+			break
+		}
+		wg.Go(func() { refuse(conn, protocol.ErrDraining) })
+	}
+	wg.Wait()
+	l.tr.close()
+	return nil
+}
+
+// end marks the listener closed and gives its sessions, once.
+func (l *Listener) end() (open []*Session, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return nil, false
+	}
+	l.closing = true
+	for s := range l.sessions {
+		open = append(open, s)
+	}
+	return open, true
+}
