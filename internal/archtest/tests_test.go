@@ -1,0 +1,67 @@
+package archtest
+
+import (
+	"go/ast"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTestsWaitInBubblesAndSkipThroughTestenv(t *testing.T) {
+	check(t, tree(t), badManners)
+}
+
+// polls are the assertions that look again and again until real time is up.
+var polls = []string{"Eventually", "Eventuallyf", "EventuallyWithT", "EventuallyWithTf", "Never", "Neverf"}
+
+// badManners finds real waiting and private skipping in a test file.
+func badManners(s *source) []string {
+	if !s.test() || s.dir() == "internal/testenv" {
+		return nil
+	}
+	bubble := slices.Contains(s.imported(), "testing/synctest")
+	var found []string
+	ast.Inspect(s.File, func(n ast.Node) bool {
+		switch pkg, name := s.selects(n); {
+		case pkg == "time" && name == "Sleep" && !bubble:
+			found = append(found, s.at(n)+": sleeps, and the file has no synctest bubble")
+		case slices.Contains(polls, name):
+			found = append(found, s.at(n)+": polls; wait in a synctest bubble")
+		case skips(n):
+			found = append(found, s.at(n)+": skips; testenv.Need does, with a reason that CI can overrule")
+		}
+		return true
+	})
+	return found
+}
+
+// skips tells whether n is a Skip of what looks like a test.
+func skips(n ast.Node) bool {
+	sel, ok := n.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, sel.Sel.Name) {
+		return false
+	}
+	x, ok := sel.X.(*ast.Ident)
+	return ok && slices.Contains([]string{"t", "b", "f", "tb"}, x.Name)
+}
+
+func TestBadMannersAreFound(t *testing.T) {
+	const imports = `package a
+import ("testing"; "time"; "github.com/stretchr/testify/require")
+`
+	for _, test := range []struct{ text, want string }{
+		{"func TestA(t *testing.T) { time.Sleep(1) }", "sleeps"},
+		{"func TestA(t *testing.T) { require.Eventually(t, nil, 1, 1) }", "polls"},
+		{`func TestA(t *testing.T) { t.Skip("later") }`, "skips"},
+		{`func BenchmarkA(b *testing.B) { b.SkipNow() }`, "skips"},
+	} {
+		found := badManners(snippet(t, "client/a_test.go", imports+test.text))
+		require.Len(t, found, 1)
+		require.Contains(t, found[0], "client/a_test.go:3: "+test.want)
+	}
+	require.Empty(t, badManners(snippet(t, "client/a_test.go", `package a
+import ("testing/synctest"; "time")
+func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }`)))
+	require.Empty(t, badManners(snippet(t, "client/a.go", imports+"func f() { time.Sleep(1) }")))
+}
