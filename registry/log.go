@@ -15,18 +15,27 @@ type Log interface {
 	Head() (protocol.Seq, protocol.Time)
 
 	// Load hands over the state kept besides messages, before the first Append.
+	// The first error of a State function ends it and is returned.
 	Load(State) error
 
 	// Append stores a batch in one step and returns once it is as durable as this
 	// log is. On an error nothing of the batch is stored, and it is a
 	// protocol.ErrStorageFull when there is no room; reads go on then. The log
-	// keeps the records; nobody changes them afterwards.
+	// keeps the records, which nobody changes afterwards, but not the batch.
+	//
+	// Retention is applied in the same step, at the time of the last record.
 	Append(*Batch) error
 
 	// Read collects records of a selection in log order, behind after and up to
 	// upTo, into page.Records[:0] until the page is full. It never blocks on
 	// Append for longer than one batch takes.
 	Read(sel *Selection, after, upTo protocol.Seq, page *Page) error
+
+	// ReadNewest is Read up to the head, but of the records behind after it passes
+	// over those that are neither among the newest of the selection nor among the
+	// newest perTopic of their topic (or of the direct messages); the page tells
+	// whether there were any. It is for selections of Topics and Direct.
+	ReadNewest(sel *Selection, after protocol.Seq, newest, perTopic int, page *Page) error
 
 	// Topic tells what is retained of one topic.
 	Topic(topic string) TopicStats
@@ -40,18 +49,13 @@ type Log interface {
 	// Purge drops a topic's messages up to a seq, as retention would.
 	Purge(topic string, upTo protocol.Seq) error
 
+	// Expire drops what is too old at a time; it is for logs to which nothing is
+	// appended.
+	Expire(now protocol.Time) error
+
 	// Close releases the log. It is idempotent; calls after it fail with
 	// protocol.ErrClosed.
 	Close() error
-}
-
-// Record is one stored message. Its Key is always set; readers other than the
-// sender are not shown it.
-type Record struct {
-	protocol.Message
-	Slot   string
-	Digest [16]byte // of topic and payload, to tell a reused key
-	Epoch  protocol.EpochID
 }
 
 // Batch is what one Append stores together.
@@ -64,7 +68,8 @@ type Batch struct {
 	KeyFloor protocol.Seq
 }
 
-// FenceEntry is the new state of a topic's fence.
+// FenceEntry is the new state of a topic's fence. Of two in one batch the later
+// counts.
 type FenceEntry struct {
 	Topic string
 	Fence protocol.Fence
@@ -78,13 +83,14 @@ type Entry struct {
 }
 
 // State is what Load hands over; the order within each kind is that of the log.
+// A function that is nil is not called.
 type State struct {
-	Fence func(FenceEntry)
-	Entry func(Entry)
+	Fence func(FenceEntry) error
+	Entry func(Entry) error
 
 	// Key tells an idempotency key since the floor, oldest first.
-	Key   func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte)
-	Floor func(protocol.Seq)
+	Key   func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte) error
+	Floor func(protocol.Seq) error
 }
 
 // Selection says which records a reader wants.
@@ -111,16 +117,21 @@ type Selection struct {
 type Page struct {
 	Records []*Record
 
-	// MaxRecords and MaxBytes (of payload) end a page; it always holds at least one
-	// record when there is one.
+	// MaxRecords and MaxBytes (of payload) end a page; 0 = no maximum. It always
+	// holds at least one record when there is one.
 	MaxRecords, MaxBytes int
 
 	// Scanned: there is no further record of the selection up to here.
 	Scanned protocol.Seq
 
-	// Evicted is the highest seq that retention or a purge took from the
-	// selection, whenever that was; 0 = none. Replaced records do not count.
+	// Evicted is the highest seq behind after that retention or a purge took from
+	// the selection, whenever that was; 0 = none. Replaced records do not count.
+	// A log may let one mark stand for many topics: Evicted is never too low, but
+	// may count topics besides the selection.
 	Evicted protocol.Seq
+
+	// Truncated: ReadNewest passed over older records.
+	Truncated bool
 }
 
 // TopicStats tells what is retained of a topic.

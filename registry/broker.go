@@ -1,0 +1,250 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// brokerOptions bound what a broker keeps. Zero values mean the defaults.
+type brokerOptions struct {
+	maxPayload int           // bytes of one payload; 1 MiB
+	maxKeys    int           // idempotency keys remembered; 1,000,000
+	keyAge     time.Duration // and for how long; 10 minutes
+	maxJoins   int           // topics one node may join; 10,000
+	maxNodes   int           // nodes ever admitted; 100,000
+	maxFences  int           // topics with a fence; 1,000,000
+}
+
+func (o brokerOptions) withDefaults() brokerOptions {
+	or := func(n *int, standard int) {
+		if *n == 0 {
+			*n = standard
+		}
+	}
+	or(&o.maxPayload, 1<<20)
+	or(&o.maxKeys, 1_000_000)
+	or(&o.maxJoins, 10_000)
+	or(&o.maxNodes, 100_000)
+	or(&o.maxFences, 1_000_000)
+	if o.keyAge == 0 {
+		o.keyAge = 10 * time.Minute
+	}
+	return o
+}
+
+// broker decides what enters the log and keeps what is decided by: the seq, the
+// fences, the idempotency keys, and the nodes with their inboxes.
+//
+// It is a machine without I/O. A change takes effect on the next call and is
+// staged; once the staged batch is in the log, commit makes it last, and when it
+// could not be stored, abort takes it back. What a call answered holds only from
+// the commit on: after an abort every answer since the last commit is void, also
+// refusals and duplicates, and the question may be put again.
+//
+// It is not safe for concurrent use.
+type broker struct {
+	epoch protocol.Epoch
+	opts  brokerOptions
+
+	seq    protocol.Seq  // of the newest message, staged or not
+	time   protocol.Time // never goes back
+	keys   keyTable
+	fences map[string]protocol.Fence
+	nodeTable
+	inboxes
+
+	batch  Batch
+	before struct { // as of the last commit
+		seq  protocol.Seq
+		time protocol.Time
+	}
+	undo []func() // takes back what is staged, last first
+}
+
+// answer is what became of a publish.
+type answer struct {
+	Ack    protocol.Ack
+	Refuse *protocol.Refuse // nil = accepted or duplicate
+	Record *Record          // what will be in the log; nil for duplicates and refusals
+}
+
+func newBroker(epoch protocol.Epoch, opts brokerOptions) *broker {
+	return &broker{
+		epoch:     epoch,
+		opts:      opts.withDefaults(),
+		keys:      newKeyTable(),
+		fences:    make(map[string]protocol.Fence),
+		nodeTable: newNodeTable(),
+		inboxes:   newInboxes(),
+	}
+}
+
+// load takes over the state of a log. It is called once, before anything else.
+func (b *broker) load(l Log) error {
+	b.seq, b.time = l.Head()
+	b.before.seq, b.before.time = b.seq, b.time
+	return l.Load(State{
+		Fence: func(e FenceEntry) error {
+			b.fences[e.Topic] = e.Fence
+			return nil
+		},
+		Key: func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte) error {
+			b.keys.add(keyOf(sender, key), keyRow{digest, seq, at})
+			return nil
+		},
+		Floor: func(floor protocol.Seq) error {
+			b.keys.floor = floor
+			return nil
+		},
+		Entry: b.loadEntry,
+	})
+}
+
+// digestOf tells the content of a publish from another's: topic or recipient,
+// and payload.
+func digestOf(p *protocol.Publish) [16]byte {
+	h := sha256.New()
+	var head [8]byte
+	binary.BigEndian.PutUint32(head[:4], uint32(p.To))
+	binary.BigEndian.PutUint32(head[4:], uint32(len(p.Topic)))
+	h.Write(head[:])
+	h.Write([]byte(p.Topic))
+	h.Write(p.Payload)
+	var sum [sha256.Size]byte
+	return [16]byte(h.Sum(sum[:0]))
+}
+
+// publish decides one publish and stages it. A message that is in the log
+// already is a duplicate before anything else is looked at.
+//
+// What it keeps of p it copies, but for the topics, which are strings.
+func (b *broker) publish(now protocol.Time, sender protocol.NodeID, p *protocol.Publish, digest [16]byte) answer {
+	if len(p.Key) == 0 || len(p.Key) > protocol.MaxKey {
+		return refuse(p, protocol.Errorf(protocol.ErrInvalid, "idempotency key of %d bytes, not 1 to %d", len(p.Key), protocol.MaxKey))
+	}
+	key := keyOf(sender, p.Key)
+	if first, ok := b.keys.find(key); ok {
+		return b.known(sender, p, first, digest)
+	}
+	if p.Flags&protocol.FlagResend != 0 && (p.Epoch != b.epoch.ID || p.Head < b.keys.floor) {
+		return refuse(p, protocol.Errorf(protocol.ErrUnknownOutcome, "the key is older than what the registry remembers"))
+	}
+	if fault := b.publishFault(p); fault != nil {
+		return refuse(p, fault)
+	}
+	if refused := b.testConditions(p); refused != nil {
+		return answer{Refuse: refused}
+	}
+	if p.Flags&protocol.FlagJoin != 0 && p.Topic != "" {
+		if fault := b.join(sender, []string{p.Topic}, false); fault != nil {
+			return refuse(p, fault)
+		}
+	}
+	return b.accept(now, sender, p, key, digest)
+}
+
+// known answers a publish whose key is in the table.
+func (b *broker) known(sender protocol.NodeID, p *protocol.Publish, first keyRow, digest [16]byte) answer {
+	if first.digest != digest {
+		return refuse(p, protocol.Errorf(protocol.ErrKeyReused, "it belongs to seq %d", first.seq))
+	}
+	if p.Flags&protocol.FlagJoin != 0 && p.Topic != "" {
+		// A full inbox is no reason to deny that the message is in the log.
+		_ = b.join(sender, []string{p.Topic}, false)
+	}
+	return answer{Ack: protocol.Ack{N: p.N, Seq: first.seq, Time: first.at, Duplicate: true}}
+}
+
+func (b *broker) publishFault(p *protocol.Publish) *protocol.Error {
+	switch {
+	case p.To != 0 && p.Topic != "":
+		return protocol.Errorf(protocol.ErrInvalid, "both a topic and a recipient")
+	case len(p.Payload) > b.opts.maxPayload:
+		return protocol.Errorf(protocol.ErrTooLarge, "payload of %d bytes, maximum %d", len(p.Payload), b.opts.maxPayload)
+	case len(p.Slot) > protocol.MaxSlot:
+		return protocol.Errorf(protocol.ErrInvalid, "slot of %d bytes, maximum %d", len(p.Slot), protocol.MaxSlot)
+	case p.To == 0:
+		if err := protocol.ValidTopic(p.Topic); err != nil {
+			return asError(err)
+		}
+	}
+	return b.conditionsFault(p.Conditions)
+}
+
+// accept stages the message and what comes with it.
+func (b *broker) accept(now protocol.Time, sender protocol.NodeID, p *protocol.Publish, key keyID, digest [16]byte) answer {
+	b.time = max(b.time, now)
+	b.seq++
+	r := &Record{
+		Message: protocol.Message{
+			Seq: b.seq, Time: b.time, Sender: sender, Origin: p.Origin, To: p.To,
+			Topic: p.Topic, Payload: p.Payload, Key: p.Key, Fences: marks(p.Conditions),
+		},
+		Slot:   string(p.Slot),
+		Digest: digest,
+		Epoch:  b.epoch.ID,
+	}
+	r.Seal() // copies payload and key
+	b.passConditions(p, b.seq)
+	b.keys.add(key, keyRow{digest, b.seq, b.time})
+	b.batch.Records = append(b.batch.Records, r)
+	return answer{Ack: protocol.Ack{N: p.N, Seq: r.Seq, Time: r.Time}, Record: r}
+}
+
+func refuse(p *protocol.Publish, err *protocol.Error) answer {
+	return answer{Refuse: &protocol.Refuse{N: p.N, Code: err.Code, Detail: err.Detail}}
+}
+
+// asError is for errors of package protocol, which are of this type.
+func asError(err error) *protocol.Error {
+	return protocol.Errorf(protocol.CodeOf(err), "%s", err)
+}
+
+// staged is what must be appended; nil when there is nothing. It is valid until
+// commit or abort.
+func (b *broker) staged() *Batch {
+	if len(b.batch.Records) == 0 && len(b.batch.Fences) == 0 && len(b.batch.Entries) == 0 {
+		return nil
+	}
+	b.batch.KeyFloor = b.keys.floor
+	return &b.batch
+}
+
+// commit is called once the staged batch is in the log.
+func (b *broker) commit() {
+	b.before.seq, b.before.time = b.seq, b.time
+	// Forgotten in portions, so that a pause of ten minutes does not end in a
+	// long one here. The log is told with the next batch: until then it remembers
+	// more than is asked for.
+	cutoff := b.time - min(b.time, protocol.Time(b.opts.keyAge))
+	b.keys.forget(b.opts.maxKeys, cutoff, 4*len(b.batch.Records)+64)
+	b.reset()
+}
+
+// abort takes back every change since the last commit.
+func (b *broker) abort() {
+	for i := len(b.undo) - 1; i >= 0; i-- {
+		b.undo[i]()
+	}
+	b.keys.drop(len(b.batch.Records))
+	b.seq, b.time = b.before.seq, b.before.time
+	b.reset()
+}
+
+func (b *broker) reset() {
+	clear(b.batch.Records)
+	clear(b.batch.Fences)
+	clear(b.batch.Entries)
+	clear(b.undo)
+	b.batch = Batch{Records: b.batch.Records[:0], Fences: b.batch.Fences[:0], Entries: b.batch.Entries[:0]}
+	b.undo = b.undo[:0]
+}
+
+// stage adds a row of a table to the batch.
+func (b *broker) stage(table, key string, value []byte, undo func()) {
+	b.batch.Entries = append(b.batch.Entries, Entry{table, key, value})
+	b.undo = append(b.undo, undo)
+}

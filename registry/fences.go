@@ -1,0 +1,127 @@
+package registry
+
+import "github.com/pilotgo/pilotgo/protocol"
+
+// maxConditions is how many fences one publish may stand under.
+const maxConditions = 2
+
+// fence is the state of a topic's fence.
+func (b *broker) fence(topic string) protocol.Fence { return b.fences[topic] }
+
+// setFence is the operator's reset: it puts K to any value, also a lower one, and
+// leaves S.
+func (b *broker) setFence(topic string, epoch protocol.EpochID, k uint64) (protocol.Fence, *protocol.Error) {
+	f := b.fences[topic]
+	switch err := protocol.ValidTopic(topic); {
+	case err != nil:
+		return f, asError(err)
+	case k > protocol.MaxTerm:
+		return f, protocol.Errorf(protocol.ErrInvalid, "fence value %d, maximum %d", k, uint64(protocol.MaxTerm))
+	case epoch != b.epoch.ID:
+		return f, &protocol.Error{Code: protocol.ErrWrongEpoch, Detail: "the log's is " + b.epoch.ID.String(), Topic: topic, Fence: f}
+	case b.fenceTableFull(topic):
+		return f, fullOfFences()
+	}
+	f.K = k
+	b.moveFence(topic, f)
+	return f, nil
+}
+
+func (b *broker) conditionsFault(list []protocol.Condition) *protocol.Error {
+	if len(list) > maxConditions || len(list) == 2 && list[0].Topic == list[1].Topic {
+		return protocol.Errorf(protocol.ErrInvalid, "%d conditions: at most %d, on different topics", len(list), maxConditions)
+	}
+	for i := range list {
+		c := &list[i]
+		if err := protocol.ValidTopic(c.Topic); err != nil {
+			return asError(err)
+		}
+		if c.Term == 0 || max(c.Term, c.Raise) > protocol.MaxTerm || c.Raise != 0 && c.Raise < c.Term {
+			return protocol.Errorf(protocol.ErrInvalid, "term %d raised to %d: 1 ≤ term ≤ raise ≤ %d", c.Term, c.Raise, uint64(protocol.MaxTerm))
+		}
+		if c.Raise != 0 && b.fenceTableFull(c.Topic) {
+			return fullOfFences()
+		}
+	}
+	return nil
+}
+
+func (b *broker) fenceTableFull(topic string) bool {
+	if len(b.fences) < b.opts.maxFences {
+		return false
+	}
+	_, old := b.fences[topic]
+	return !old
+}
+
+func fullOfFences() *protocol.Error {
+	return protocol.Errorf(protocol.ErrLimit, "no room for another topic with a fence")
+}
+
+// testConditions tells the first condition that does not hold. Nothing changes.
+func (b *broker) testConditions(p *protocol.Publish) *protocol.Refuse {
+	for i := range p.Conditions {
+		c := &p.Conditions[i]
+		f := b.fences[c.Topic]
+		if code := verdict(c, b.epoch.ID, f); code != 0 {
+			return &protocol.Refuse{N: p.N, Code: code, Topic: c.Topic, Epoch: b.epoch.ID, Fence: f}
+		}
+	}
+	return nil
+}
+
+// verdict is why a condition refuses, or 0.
+func verdict(c *protocol.Condition, epoch protocol.EpochID, f protocol.Fence) protocol.Code {
+	switch {
+	case c.Epoch != epoch:
+		return protocol.ErrWrongEpoch
+	case c.Term < f.K,
+		c.Term > f.K && c.Raise == 0,
+		c.Raise != 0 && !c.HasExpect && c.Raise <= f.K:
+		return protocol.ErrStaleTerm
+	case c.HasExpect && c.Expect != f.S:
+		return protocol.ErrConflict
+	}
+	return 0
+}
+
+// passConditions moves the fences past an accepted message. S tells of messages
+// on the fence's own topic only: a claimant reads no other.
+func (b *broker) passConditions(p *protocol.Publish, seq protocol.Seq) {
+	for i := range p.Conditions {
+		c := &p.Conditions[i]
+		was := b.fences[c.Topic]
+		f := was
+		f.K = max(f.K, c.Raise)
+		if c.Topic == p.Topic {
+			f.S = seq
+		}
+		if f != was {
+			b.moveFence(c.Topic, f)
+		}
+	}
+}
+
+func (b *broker) moveFence(topic string, f protocol.Fence) {
+	was, old := b.fences[topic]
+	b.fences[topic] = f
+	b.batch.Fences = append(b.batch.Fences, FenceEntry{topic, f})
+	b.undo = append(b.undo, func() {
+		if old {
+			b.fences[topic] = was
+		} else {
+			delete(b.fences, topic)
+		}
+	})
+}
+
+func marks(list []protocol.Condition) []protocol.Mark {
+	if len(list) == 0 {
+		return nil
+	}
+	m := make([]protocol.Mark, len(list))
+	for i := range list {
+		m[i] = protocol.Mark{Topic: list[i].Topic, Term: list[i].Term}
+	}
+	return m
+}

@@ -1,0 +1,176 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// inboxes know which topics each node has joined, and up to where it has cleared
+// what they brought.
+type inboxes struct {
+	byNode   map[protocol.NodeID]*inbox
+	joinedBy map[string][]protocol.NodeID // rising
+}
+
+type inbox struct {
+	topics []string            // in byte order
+	set    map[string]struct{} // the same for readers; nil until asked for
+	cursor protocol.Seq
+}
+
+func newInboxes() inboxes {
+	return inboxes{
+		byNode:   make(map[protocol.NodeID]*inbox),
+		joinedBy: make(map[string][]protocol.NodeID),
+	}
+}
+
+// join adds topics to a node's inbox, or takes them out: all or, on an error,
+// none. Who joins a swarm's config joins its status reports too.
+func (b *broker) join(node protocol.NodeID, topics []string, leave bool) *protocol.Error {
+	var fresh []string
+	for _, t := range topics {
+		if err := protocol.ValidTopic(t); err != nil {
+			return asError(err)
+		}
+		for _, t := range [2]string{t, statusTopic(t)} {
+			if t != "" && b.hasJoined(node, t) == leave && !slices.Contains(fresh, t) {
+				fresh = append(fresh, t)
+			}
+		}
+	}
+	if leave {
+		for _, t := range fresh {
+			b.takeOut(node, t)
+			b.stage(tableJoins, joinKey(node, t), nil, func() { b.putIn(node, t) })
+		}
+		return nil
+	}
+	if have := len(b.topicsOf(node)); have+len(fresh) > b.opts.maxJoins {
+		return protocol.Errorf(protocol.ErrLimit, "%d topics joined, maximum %d", have, b.opts.maxJoins)
+	}
+	for _, t := range fresh {
+		b.putIn(node, t)
+		b.stage(tableJoins, joinKey(node, t), joinRow(), func() { b.takeOut(node, t) })
+	}
+	return nil
+}
+
+// statusTopic is where a swarm reports what it applied of the config on this
+// topic; "" when the topic is no swarm's config.
+func statusTopic(topic string) string {
+	swarm, ok := strings.CutPrefix(topic, "config:")
+	if !ok || swarm == "" || strings.Contains(swarm, ":") {
+		return ""
+	}
+	status := "config:status:" + swarm
+	if len(status) > protocol.MaxTopic {
+		return ""
+	}
+	return status
+}
+
+func (x *inboxes) topicsOf(node protocol.NodeID) []string {
+	if in := x.byNode[node]; in != nil {
+		return in.topics
+	}
+	return nil
+}
+
+func (x *inboxes) hasJoined(node protocol.NodeID, topic string) bool {
+	_, ok := slices.BinarySearch(x.topicsOf(node), topic)
+	return ok
+}
+
+func (x *inboxes) inboxOf(node protocol.NodeID) *inbox {
+	in := x.byNode[node]
+	if in == nil {
+		in = &inbox{}
+		x.byNode[node] = in
+	}
+	return in
+}
+
+func (x *inboxes) putIn(node protocol.NodeID, topic string) {
+	in := x.inboxOf(node)
+	at, ok := slices.BinarySearch(in.topics, topic)
+	if ok {
+		return
+	}
+	in.topics, in.set = slices.Insert(in.topics, at, topic), nil
+	members := x.joinedBy[topic]
+	at, _ = slices.BinarySearch(members, node)
+	x.joinedBy[topic] = slices.Insert(members, at, node)
+}
+
+func (x *inboxes) takeOut(node protocol.NodeID, topic string) {
+	in := x.inboxOf(node)
+	if at, ok := slices.BinarySearch(in.topics, topic); ok {
+		in.topics, in.set = slices.Delete(in.topics, at, at+1), nil
+	}
+	members := x.joinedBy[topic]
+	if at, ok := slices.BinarySearch(members, node); ok {
+		members = slices.Delete(members, at, at+1)
+	}
+	if len(members) == 0 {
+		delete(x.joinedBy, topic)
+	} else {
+		x.joinedBy[topic] = members
+	}
+}
+
+// joined lists up to limit topics that a node has joined, in byte order behind
+// after. 0 = no limit.
+func (x *inboxes) joined(node protocol.NodeID, after string, limit int) []string {
+	topics := x.topicsOf(node)
+	at, found := slices.BinarySearch(topics, after)
+	if found {
+		at++
+	}
+	topics = topics[at:]
+	if limit > 0 {
+		topics = topics[:min(limit, len(topics))]
+	}
+	return slices.Clone(topics)
+}
+
+// joinedSet is the topics that a node has joined, for a reader's Selection. The
+// map never changes; a later join makes another.
+func (x *inboxes) joinedSet(node protocol.NodeID) map[string]struct{} {
+	in := x.byNode[node]
+	if in == nil || len(in.topics) == 0 {
+		return nil
+	}
+	if in.set == nil {
+		in.set = make(map[string]struct{}, len(in.topics))
+		for _, t := range in.topics {
+			in.set[t] = struct{}{}
+		}
+	}
+	return in.set
+}
+
+// members lists the nodes that joined a topic, by rising id.
+func (x *inboxes) members(topic string) []protocol.NodeID { return slices.Clone(x.joinedBy[topic]) }
+
+// cursor is up to where a node has cleared its inbox.
+func (x *inboxes) cursor(node protocol.NodeID) protocol.Seq {
+	if in := x.byNode[node]; in != nil {
+		return in.cursor
+	}
+	return 0
+}
+
+// clearInbox moves the cursor, only ever forward and not beyond the log's head.
+func (b *broker) clearInbox(node protocol.NodeID, upTo protocol.Seq) {
+	in := b.inboxOf(node)
+	was := in.cursor
+	upTo = min(upTo, b.seq)
+	if upTo <= was {
+		return
+	}
+	in.cursor = upTo
+	b.stage(tableCursors, nodeKey(node), cursorRow(upTo), func() { in.cursor = was })
+}

@@ -1,0 +1,131 @@
+package registry
+
+import (
+	"crypto/ed25519"
+	"slices"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// nodeTable knows every node that was ever admitted. A node id belongs to the
+// key that was admitted with it first, for good.
+type nodeTable struct {
+	nodesByID map[protocol.NodeID]protocol.Node
+	nodeIDs   []protocol.NodeID // rising
+	online    int               // nodes with a session
+}
+
+func newNodeTable() nodeTable {
+	return nodeTable{nodesByID: make(map[protocol.NodeID]protocol.Node)}
+}
+
+const maxTags = 32
+
+// admit begins a session of the node with this key. The error is ErrNodeIDTaken
+// when its id belongs to another key.
+func (b *broker) admit(now protocol.Time, key ed25519.PublicKey, name string, tags []string) (protocol.NodeID, *protocol.Error) {
+	id := protocol.NodeIDOf(key)
+	return id, b.admitAs(now, id, key, name, tags)
+}
+
+// admitAs is admit for an id that is not made from the key: a real Pilot id.
+func (b *broker) admitAs(now protocol.Time, id protocol.NodeID, key ed25519.PublicKey, name string, tags []string) *protocol.Error {
+	if fault := labelFault(name, tags); fault != nil {
+		return fault
+	}
+	n, known := b.nodesByID[id]
+	switch {
+	case known && !n.Key.Equal(key):
+		return protocol.Errorf(protocol.ErrNodeIDTaken, "node %d", id)
+	case !known && len(b.nodesByID) >= b.opts.maxNodes:
+		return protocol.Errorf(protocol.ErrLimit, "no room for another node")
+	}
+	n.ID, n.Key, n.Name, n.Tags = id, slices.Clone(key), name, slices.Clone(tags)
+	n.Online++
+	b.seen(now, n)
+	return nil
+}
+
+// leave ends a session that admit began.
+func (b *broker) leave(now protocol.Time, id protocol.NodeID) {
+	n, ok := b.nodesByID[id]
+	if !ok || n.Online == 0 {
+		return
+	}
+	n.Online--
+	b.seen(now, n)
+}
+
+func (b *broker) seen(now protocol.Time, n protocol.Node) {
+	n.LastSeen = max(n.LastSeen, now)
+	was, known := b.nodesByID[n.ID]
+	b.putNode(n)
+	b.stage(tableNodes, nodeKey(n.ID), nodeRow(&n), func() {
+		if known {
+			b.putNode(was)
+		} else {
+			b.dropNode(n.ID)
+		}
+	})
+}
+
+func (t *nodeTable) putNode(n protocol.Node) {
+	was, known := t.nodesByID[n.ID]
+	if !known {
+		at, _ := slices.BinarySearch(t.nodeIDs, n.ID)
+		t.nodeIDs = slices.Insert(t.nodeIDs, at, n.ID)
+	}
+	t.online += sign(n.Online) - sign(was.Online)
+	t.nodesByID[n.ID] = n
+}
+
+func (t *nodeTable) dropNode(id protocol.NodeID) {
+	t.online -= sign(t.nodesByID[id].Online)
+	delete(t.nodesByID, id)
+	if at, ok := slices.BinarySearch(t.nodeIDs, id); ok {
+		t.nodeIDs = slices.Delete(t.nodeIDs, at, at+1)
+	}
+}
+
+func sign(n uint64) int { return int(min(n, 1)) }
+
+func labelFault(name string, tags []string) *protocol.Error {
+	if len(tags) > maxTags {
+		return protocol.Errorf(protocol.ErrTooLarge, "%d tags, maximum %d", len(tags), maxTags)
+	}
+	for _, s := range append(tags[:len(tags):len(tags)], name) {
+		if len(s) > protocol.MaxName {
+			return protocol.Errorf(protocol.ErrTooLarge, "name or tag of %d bytes, maximum %d", len(s), protocol.MaxName)
+		}
+	}
+	return nil
+}
+
+// nodes lists up to limit nodes by rising id behind after; with a topic only
+// those that joined it. 0 = no limit.
+func (b *broker) nodes(after protocol.NodeID, limit int, topic string) []protocol.Node {
+	ids := b.nodeIDs
+	if topic != "" {
+		ids = b.joinedBy[topic]
+	}
+	at, found := slices.BinarySearch(ids, after)
+	if found {
+		at++
+	}
+	ids = ids[at:]
+	if limit > 0 {
+		ids = ids[:min(limit, len(ids))]
+	}
+	list := make([]protocol.Node, 0, len(ids))
+	for _, id := range ids {
+		n, ok := b.nodesByID[id]
+		if !ok {
+			n = protocol.Node{ID: id} // joined without a session here, as after an import
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// nodeCount tells how many nodes are known and how many have a session.
+func (b *broker) nodeCount() (known, online int) { return len(b.nodesByID), b.online }
