@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # What run and nightly share: the tools and their versions, the steps, and the
 # clock beside them. Sourced, never run. Needs bash 5.
 
