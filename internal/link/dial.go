@@ -199,66 +199,78 @@ func (d *dialer) open() error {
 	return nil
 }
 
+// race tries each address after the one before has failed or had its time, and
+// returns the first connection. It returns when all attempts have ended.
+func (d *dialer) race(ctx context.Context, addrs []*net.UDPAddr) (*quic.Conn, error) {
+	attempts, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := race{d: d, waiting: addrs, results: make(chan attempt), next: time.NewTimer(stagger)}
+	defer r.next.Stop()
+	for {
+		more := r.winner == nil && len(r.waiting) > 0 && ctx.Err() == nil
+		if r.running == 0 && !more {
+			break
+		}
+		if r.running == 0 {
+			r.start(attempts)
+			continue
+		}
+		select {
+		case a := <-r.results:
+			r.ended(a, cancel)
+		case <-r.next.C:
+			if more {
+				r.start(attempts)
+			}
+		}
+	}
+	switch {
+	case r.winner != nil:
+		return r.winner, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case len(r.failed) == 0:
+		return nil, protocol.Errorf(protocol.ErrNotConnected, "%s has no address", d.host)
+	}
+	return nil, worst(r.failed)
+}
+
+// race is a dial of several addresses.
+type race struct {
+	d       *dialer
+	waiting []*net.UDPAddr
+	running int
+	results chan attempt
+	next    *time.Timer // when the next address may start
+	winner  *quic.Conn
+	failed  []error
+}
+
 // attempt is how one address went.
 type attempt struct {
 	conn *quic.Conn
 	err  error
 }
 
-// race tries each address after the one before has failed or had its time, and
-// returns the first connection. It returns when all attempts have ended.
-func (d *dialer) race(ctx context.Context, addrs []*net.UDPAddr) (*quic.Conn, error) {
-	if len(addrs) == 0 {
-		return nil, protocol.Errorf(protocol.ErrNotConnected, "%s has no address", d.host)
-	}
-	attempts, cancel := context.WithCancel(ctx)
-	defer cancel()
-	results := make(chan attempt, len(addrs))
-	timer := time.NewTimer(stagger)
-	defer timer.Stop()
+func (r *race) start(ctx context.Context) {
+	addr := r.waiting[0]
+	r.waiting = r.waiting[1:]
+	r.running++
+	r.next.Reset(stagger)
+	go func() { r.results <- r.d.attempt(ctx, addr) }()
+}
 
-	started, ended := 0, 0
-	start := func() {
-		addr := addrs[started]
-		started++
-		timer.Reset(stagger)
-		go func() { results <- d.attempt(attempts, addr) }()
-	}
-	var winner *quic.Conn
-	var failed []error
-	for {
-		more := winner == nil && started < len(addrs) && ctx.Err() == nil
-		if more && started == ended {
-			start()
-		}
-		if started == ended {
-			break
-		}
-		select {
-		case a := <-results:
-			ended++
-			switch {
-			case a.err != nil:
-				failed = append(failed, a.err)
-			case winner == nil:
-				winner = a.conn
-				cancel()
-			default:
-				a.conn.CloseWithError(0, "")
-			}
-		case <-timer.C:
-			if more {
-				start()
-			}
-		}
-	}
+func (r *race) ended(a attempt, stopOthers func()) {
+	r.running--
 	switch {
-	case winner != nil:
-		return winner, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+	case a.err != nil:
+		r.failed = append(r.failed, a.err)
+	case r.winner == nil:
+		r.winner = a.conn
+		stopOthers()
+	default:
+		a.conn.CloseWithError(0, "")
 	}
-	return nil, worst(failed)
 }
 
 // worst is the error to report of several: a key or a version that is wrong says more

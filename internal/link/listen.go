@@ -50,6 +50,10 @@ func listen(pc net.PacketConn, own bool, c Config) (*Listener, error) {
 	if err := checkSuccessions(c.Identity.Public(), c.Successions); err != nil {
 		return nil, err
 	}
+	return newListener(pc, own, c)
+}
+
+func newListener(pc net.PacketConn, own bool, c Config) (*Listener, error) {
 	conf, err := serverTLS(c)
 	if err != nil {
 		return nil, err
