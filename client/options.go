@@ -4,7 +4,10 @@ import (
 	"crypto/ed25519"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
 )
 
 // Options of a Client. The zero value is a client with this user's identity that
@@ -18,8 +21,8 @@ type Options struct {
 	// session tickets. Empty is $PILOT_HOME, else the user's home.
 	Home string
 
-	// NoState keeps nothing on disk. It needs a Key; keys of registries are
-	// remembered as long as the client lives.
+	// NoState keeps nothing on disk. It needs a Key, and excludes Home and
+	// OneShot; keys of registries are remembered as long as the client lives.
 	NoState bool
 
 	Name  string   // a name to show to others
@@ -27,8 +30,7 @@ type Options struct {
 	Token string   // join token, where the registry demands one
 
 	// RegistryKey is the fingerprint ("sha256:…") that the registry must have.
-	// Empty: the one in Token, else the one known from before, else the one met
-	// first.
+	// Empty: the one known from before, else the one met first.
 	RegistryKey string
 
 	// Window is how many publishes of one lane may be without an answer before
@@ -54,4 +56,43 @@ type Options struct {
 	PacketConn net.PacketConn
 
 	Logger *slog.Logger // nil is silent
+}
+
+// validate checks the options and fills in defaults.
+func (o Options) validate() (Options, error) {
+	invalid := func(what string, args ...any) (Options, error) {
+		return o, protocol.Errorf(protocol.ErrInvalid, "options: "+what, args...)
+	}
+	switch {
+	case o.Key != nil && len(o.Key) != ed25519.PrivateKeySize:
+		return invalid("Key is no Ed25519 private key")
+	case o.NoState && o.Key == nil:
+		return invalid("NoState needs a Key")
+	case o.NoState && (o.Home != "" || o.OneShot):
+		return invalid("NoState excludes Home and OneShot")
+	case len(o.Name) > protocol.MaxName:
+		return invalid("Name is longer than %d bytes", protocol.MaxName)
+	case slices.ContainsFunc(o.Tags, func(s string) bool { return len(s) > protocol.MaxName }):
+		return invalid("a tag is longer than %d bytes", protocol.MaxName)
+	case o.Window < 0, o.Buffer < 0, o.BufferBytes < 0, o.KeepAlive < 0, o.Idle < 0:
+		return invalid("Window, Buffer, BufferBytes, KeepAlive and Idle are not negative")
+	}
+	fill(&o.Window, 1024)
+	fill(&o.Buffer, 256)
+	fill(&o.BufferBytes, 1<<20)
+	fill(&o.KeepAlive, 5*time.Second)
+	fill(&o.Idle, 15*time.Second)
+	if o.Idle <= o.KeepAlive {
+		return invalid("Idle (%v) is not above KeepAlive (%v)", o.Idle, o.KeepAlive)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+func fill[T int | time.Duration](v *T, standard T) {
+	if *v == 0 {
+		*v = standard
+	}
 }

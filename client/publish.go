@@ -2,30 +2,52 @@ package client
 
 import (
 	"context"
-	"errors"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-// Pending is a publish on its way.
-type Pending struct{}
+// Pending is a publish on its way. Its methods may be called from any goroutine.
+type Pending struct {
+	entry
+	lane *lane           // nil when it failed before it had one
+	ctx  context.Context // of Publish; it bounds the wait for the answer, not a call
 
-// Wait waits for the answer. When ctx ends first, the error is ctx.Err() and the
-// publish goes on.
-func (p *Pending) Wait(ctx context.Context) (Ack, error) { return Ack{}, errors.ErrUnsupported }
+	over atomic.Bool // set after ack and err are
 
-// Done is closed when there is a result.
-func (p *Pending) Done() <-chan struct{} { return nil }
+	// Guarded by lane.mu until over.
+	ack      Ack
+	err      error
+	done     chan struct{} // made when somebody waits
+	admitted chan struct{} // while Publish waits for a place
+	unwatch  func() bool
+}
 
-// Result tells the outcome; done is false while there is none.
-func (p *Pending) Result() (ack Ack, done bool, err error) { return Ack{}, false, nil }
-
-// Key is the idempotency key. Publishing the same message again under it is safe
-// where the outcome is unknown.
-func (p *Pending) Key() []byte { return nil }
-
-// Publish hands p over, see [Conn].
-func (c *Client) Publish(ctx context.Context, p Publication) *Pending { return &Pending{} }
+// Publish hands p over and returns without waiting for the answer. It blocks
+// only while Window publishes of the lane are without an answer, and until ctx
+// ends. ctx also bounds the wait for the answer.
+//
+// While there is no connection the publish waits for one. When ctx ends first,
+// it is withdrawn and never sent later: the Pending fails with ctx.Err(), which
+// is also protocol.ErrNotConnected if that was the reason, or
+// protocol.ErrUnknownOutcome if the message may be in the log all the same.
+//
+// Refusals of the registry are a *protocol.Error with its Code and, where trying
+// again makes sense, RetryAfter.
+func (c *Client) Publish(ctx context.Context, p Publication) *Pending {
+	c.stats.published.Add(1)
+	if err := c.validate(&p); err != nil {
+		c.stats.refused.Add(1)
+		return failed(&p, err)
+	}
+	l := &c.lanes[protocol.LaneNormal]
+	if p.Urgent {
+		l = &c.lanes[protocol.LaneUrgent]
+	}
+	return l.publish(ctx, p)
+}
 
 // PublishTo publishes to a topic and waits for the ack.
 func (c *Client) PublishTo(ctx context.Context, topic string, payload []byte) (Ack, error) {
@@ -39,4 +61,180 @@ func (c *Client) Send(ctx context.Context, to protocol.NodeID, payload []byte) (
 }
 
 // Flush waits until every publish made before has its result.
-func (c *Client) Flush(ctx context.Context) error { return errors.ErrUnsupported }
+func (c *Client) Flush(ctx context.Context) error {
+	for i := range c.lanes {
+		for _, p := range c.lanes[i].pending() {
+			select {
+			case <-p.Done():
+			case <-ctx.Done():
+				return fmt.Errorf("flush: %w", ctx.Err())
+			}
+		}
+	}
+	return nil
+}
+
+// failed is a Pending that never left.
+func failed(pub *Publication, err error) *Pending {
+	p := &Pending{}
+	p.pub = *pub
+	p.finish(Ack{}, err)
+	return p
+}
+
+// Wait waits for the answer. When ctx ends first, the error is ctx.Err() and the
+// publish goes on.
+func (p *Pending) Wait(ctx context.Context) (Ack, error) {
+	if !p.over.Load() {
+		select {
+		case <-p.waited():
+		case <-p.ctx.Done():
+			p.expire()
+		case <-ctx.Done():
+			if p.ctx.Err() != nil {
+				p.expire()
+			}
+		}
+	}
+	if !p.over.Load() {
+		return Ack{}, fmt.Errorf("%s: %w", p.what(), ctx.Err())
+	}
+	return p.ack, p.err
+}
+
+// Done is closed when there is a result.
+func (p *Pending) Done() <-chan struct{} {
+	done := p.waited()
+	if p.lane != nil {
+		p.lane.watch(p)
+	}
+	return done
+}
+
+// Result tells the outcome; ok is false while there is none.
+func (p *Pending) Result() (ack Ack, ok bool, err error) {
+	if !p.over.Load() && p.ctx.Err() != nil {
+		p.expire()
+	}
+	if !p.over.Load() {
+		return Ack{}, false, nil
+	}
+	return p.ack, true, p.err
+}
+
+// Key is the idempotency key. Where the outcome is unknown, publishing the same
+// message again under it cannot make a second copy, as long as the registry
+// remembers the key and its log has the same epoch.
+func (p *Pending) Key() []byte {
+	if len(p.pub.Key) > 0 || p.lane == nil {
+		return p.pub.Key
+	}
+	return p.lane.c.appendKey(nil, p.counter)
+}
+
+func (c *Client) appendKey(b []byte, counter uint64) []byte {
+	b = append(b, c.self.Instance[:]...)
+	return binary.BigEndian.AppendUint64(b, counter)
+}
+
+var closedChan = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// waited is the channel that finish closes.
+func (p *Pending) waited() <-chan struct{} {
+	if p.over.Load() {
+		return closedChan
+	}
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	if p.over.Load() {
+		return closedChan
+	}
+	if p.done == nil {
+		p.done = make(chan struct{})
+	}
+	return p.done
+}
+
+// expire ends the publish because its ctx has ended.
+func (p *Pending) expire() {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	p.lane.expire(p)
+}
+
+// finish sets the result, under lane.mu.
+func (p *Pending) finish(ack Ack, err error) {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", p.what(), err)
+	}
+	p.ack, p.err = ack, err
+	p.pub.Payload, p.pub.Conditions = nil, nil // not ours any more
+	p.over.Store(true)
+	if p.done != nil {
+		close(p.done)
+	}
+	p.admit()
+	if p.unwatch != nil && p.unwatch() {
+		p.lane.c.watchers.Done()
+	}
+}
+
+// admit lets a waiting Publish go on, under lane.mu.
+func (p *Pending) admit() {
+	if p.admitted != nil {
+		close(p.admitted)
+		p.admitted = nil
+	}
+}
+
+func (p *Pending) what() string {
+	if p.pub.To != 0 {
+		return fmt.Sprintf("send to %d", p.pub.To)
+	}
+	return fmt.Sprintf("publish %q", p.pub.Topic)
+}
+
+// maxConditions is how many fences one publish may carry.
+const maxConditions = 2
+
+func (c *Client) validate(p *Publication) error {
+	if p.To == 0 {
+		if err := protocol.ValidTopic(p.Topic); err != nil {
+			return err
+		}
+	} else if p.Topic != "" {
+		return protocol.Errorf(protocol.ErrInvalid, "a message goes to a topic or to a node, not to both")
+	}
+	switch {
+	case len(p.Key) > protocol.MaxKey:
+		return protocol.Errorf(protocol.ErrInvalid, "key of %d bytes, maximum %d", len(p.Key), protocol.MaxKey)
+	case len(p.Slot) > protocol.MaxSlot:
+		return protocol.Errorf(protocol.ErrInvalid, "slot of %d bytes, maximum %d", len(p.Slot), protocol.MaxSlot)
+	case uint64(len(p.Payload)) > c.maxPayload.Load():
+		return protocol.Errorf(protocol.ErrTooLarge, "payload of %d bytes, maximum %d", len(p.Payload), c.maxPayload.Load())
+	case len(p.Conditions) > maxConditions:
+		return protocol.Errorf(protocol.ErrInvalid, "%d conditions, maximum %d", len(p.Conditions), maxConditions)
+	}
+	return validConditions(p.Conditions)
+}
+
+func validConditions(list []protocol.Condition) error {
+	for i, f := range list {
+		if err := protocol.ValidTopic(f.Topic); err != nil {
+			return err
+		}
+		switch {
+		case f.Term < 1 || f.Term > protocol.MaxTerm || f.Raise > protocol.MaxTerm:
+			return protocol.Errorf(protocol.ErrInvalid, "term out of range")
+		case f.Raise != 0 && f.Raise < f.Term:
+			return protocol.Errorf(protocol.ErrInvalid, "raise below the term")
+		case i > 0 && f.Topic == list[0].Topic:
+			return protocol.Errorf(protocol.ErrInvalid, "two conditions on one topic")
+		}
+	}
+	return nil
+}

@@ -1,15 +1,127 @@
 package client
 
-import "errors"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pilotgo/pilotgo/internal/link"
+)
 
 // StateDir is the folder of pilotgo's own files under a Home as in [Options].
-func StateDir(home string) (string, error) { return "", errors.ErrUnsupported }
+// It need not exist.
+func StateDir(home string) (string, error) {
+	home, err := homeDir(home)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".pilot", "pilotgo"), nil
+}
+
+func homeDir(home string) (string, error) {
+	if home != "" {
+		return home, nil
+	}
+	if home = os.Getenv("PILOT_HOME"); home != "" {
+		return home, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("home folder: %w", err)
+	}
+	return home, nil
+}
+
+func pins(home string) (link.Pins, error) {
+	dir, err := StateDir(home)
+	if err != nil {
+		return nil, err
+	}
+	return link.FilePins(filepath.Join(dir, "registries.json")), nil
+}
 
 // KnownRegistry is a registry whose key is remembered.
-type KnownRegistry struct{ Host, Fingerprint string }
+type KnownRegistry struct {
+	Host        string // as host:port
+	Fingerprint string
+}
 
 // KnownRegistries lists the registries remembered under a Home as in [Options].
-func KnownRegistries(home string) ([]KnownRegistry, error) { return nil, errors.ErrUnsupported }
+func KnownRegistries(home string) ([]KnownRegistry, error) {
+	p, err := pins(home)
+	if err != nil {
+		return nil, err
+	}
+	list, err := p.List()
+	if err != nil {
+		return nil, err
+	}
+	known := make([]KnownRegistry, 0, len(list))
+	for _, pin := range list {
+		known = append(known, KnownRegistry{pin.Host, pin.Fingerprint})
+	}
+	return known, nil
+}
 
-// ForgetRegistry forgets the key of a registry and reports whether there was one.
-func ForgetRegistry(home, addr string) (bool, error) { return false, errors.ErrUnsupported }
+// ForgetRegistry forgets the keys of the registry at addr, which is written as
+// for Dial, and reports whether there was one.
+func ForgetRegistry(home, addr string) (bool, error) {
+	addrs, err := parseAddresses(addr)
+	if err != nil {
+		return false, err
+	}
+	p, err := pins(home)
+	if err != nil {
+		return false, err
+	}
+	any := false
+	for _, addr := range addrs {
+		ok, err := p.Forget(addr)
+		if err != nil {
+			return any, err
+		}
+		any = any || ok
+	}
+	return any, nil
+}
+
+// link is what options mean for the connection.
+func (o Options) link() (link.Config, error) {
+	conf := link.Config{
+		PacketConn: o.PacketConn,
+		Pinned:     o.RegistryKey,
+		Pins:       link.MemoryPins(),
+		Tickets:    link.MemoryTickets(),
+		Limits:     link.Limits{KeepAlive: o.KeepAlive, Idle: o.Idle},
+		Logger:     o.Logger,
+	}
+	var err error
+	if conf.Identity, err = o.identity(); err != nil {
+		return conf, err
+	}
+	if o.NoState {
+		return conf, nil
+	}
+	dir, err := StateDir(o.Home)
+	if err != nil {
+		return conf, err
+	}
+	if conf.Pins, err = pins(o.Home); err != nil {
+		return conf, err
+	}
+	if o.OneShot {
+		conf.Tickets = link.FileTickets(filepath.Join(dir, "tickets"))
+	}
+	return conf, nil
+}
+
+func (o Options) identity() (link.Identity, error) {
+	if o.Key != nil {
+		return link.Identity{Key: o.Key}, nil
+	}
+	home, err := homeDir(o.Home)
+	if err != nil {
+		return link.Identity{}, err
+	}
+	return link.LoadOrMakeIdentity(home)
+}

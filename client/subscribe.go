@@ -3,107 +3,158 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"net"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-// SubscribeOption varies one subscription.
+// SubscribeOption varies one subscription. Of several starts the last counts.
 type SubscribeOption func(*subscribeOptions)
 
 type subscribeOptions struct {
 	start  protocol.StartKind
+	epoch  protocol.EpochID
 	after  protocol.Seq
 	since  protocol.Time
 	buffer int
 }
 
 // FromNew begins with what comes after; it is the default.
-func FromNew() SubscribeOption {
-	return func(o *subscribeOptions) { o.start = protocol.StartNew }
-}
+func FromNew() SubscribeOption { return start(protocol.StartNew, 0, 0, 0) }
 
 // FromLast begins with the newest message of each topic.
-func FromLast() SubscribeOption {
-	return func(o *subscribeOptions) { o.start = protocol.StartLast }
-}
+func FromLast() SubscribeOption { return start(protocol.StartLast, 0, 0, 0) }
 
 // FromAll begins with all that is retained.
-func FromAll() SubscribeOption {
-	return func(o *subscribeOptions) { o.start = protocol.StartAll }
-}
+func FromAll() SubscribeOption { return start(protocol.StartAll, 0, 0, 0) }
 
-// FromSeq begins with all that is retained behind seq n of the present epoch.
-func FromSeq(n protocol.Seq) SubscribeOption {
-	return func(o *subscribeOptions) { o.start, o.after = protocol.StartAfter, n }
+// FromSeq begins with all that is retained behind seq n, in whatever epoch.
+func FromSeq(n protocol.Seq) SubscribeOption { return start(protocol.StartAfter, 0, n, 0) }
+
+// FromPosition goes on where another subscription ended, also one of an earlier
+// process: what retention took meanwhile is a gap, and where the log is another
+// one by now, its epoch comes first and then all of it.
+func FromPosition(epoch protocol.EpochID, n protocol.Seq) SubscribeOption {
+	return start(protocol.StartAfter, epoch, n, 0)
 }
 
 // Since begins with all that is retained from a registry time on.
 func Since(t time.Time) SubscribeOption {
-	return func(o *subscribeOptions) { o.start, o.since = protocol.StartSince, protocol.TimeOf(t) }
+	return start(protocol.StartSince, 0, 0, protocol.TimeOf(t))
 }
 
-// Buffer is how many messages this subscription holds for its reader.
+func start(kind protocol.StartKind, epoch protocol.EpochID, after protocol.Seq, since protocol.Time) SubscribeOption {
+	return func(o *subscribeOptions) { o.start, o.epoch, o.after, o.since = kind, epoch, after, since }
+}
+
+// Buffer is how many messages this subscription holds for its reader, instead of
+// Options.Buffer.
 func Buffer(n int) SubscribeOption {
 	return func(o *subscribeOptions) { o.buffer = n }
 }
 
-// Subscription is an open subscription of a Client.
-type Subscription struct{}
-
-// SubscriptionStats are counters of one subscription.
-type SubscriptionStats struct {
-	Delivered uint64
-	Gaps      uint64
-	Invalid   uint64 // messages skipped for an invalid topic
-	Resumes   uint64
-}
-
-// Subscribe opens a subscription; ctx bounds only the opening. The Stream is a
-// *Subscription.
+// Subscribe opens a subscription to a topic, to "*" for all, or to "prefix.*" or
+// "prefix:*"; ctx bounds only the opening. It goes on until Close, over lost
+// connections too. The Stream is a *Subscription.
+//
+// Errors: ErrInvalidPattern, ErrDenied, ErrLimit, ErrNotConnected with that of
+// ctx while there is no connection, and that of ctx.
 func (c *Client) Subscribe(ctx context.Context, pattern string, opts ...SubscribeOption) (Stream, error) {
-	return nil, errors.ErrUnsupported
+	s, err := c.OpenSubscription(ctx, pattern, opts...)
+	if err != nil {
+		return nil, err // a nil Stream, not a nil *Subscription in one
+	}
+	return s, nil
 }
 
 // OpenSubscription is Subscribe with more to ask of what it returns.
 func (c *Client) OpenSubscription(ctx context.Context, pattern string, opts ...SubscribeOption) (*Subscription, error) {
-	return nil, errors.ErrUnsupported
+	if err := protocol.ValidPattern(pattern); err != nil {
+		return nil, fmt.Errorf("subscribe %q: %w", pattern, err)
+	}
+	s, err := c.subscribe(ctx, position{source: protocol.SourcePattern, pattern: pattern}, opts)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe %q: %w", pattern, err)
+	}
+	return s, nil
 }
 
 // SubscribeInbox opens a subscription to the topics this node has joined, and to
 // direct messages to it.
 func (c *Client) SubscribeInbox(ctx context.Context, opts ...SubscribeOption) (*Subscription, error) {
-	return nil, errors.ErrUnsupported
+	s, err := c.subscribe(ctx, position{source: protocol.SourceInbox}, opts)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to inbox: %w", err)
+	}
+	return s, nil
 }
 
-// Next waits for the next item, see [Stream].
-func (s *Subscription) Next(ctx context.Context) (Item, error) { return Item{}, errors.ErrUnsupported }
-
-// Messages yields the messages and leaves out the other items.
-func (s *Subscription) Messages(ctx context.Context) iter.Seq2[*protocol.Message, error] {
-	return Messages(ctx, s)
+func (c *Client) subscribe(ctx context.Context, pos position, opts []SubscribeOption) (*Subscription, error) {
+	o := subscribeOptions{buffer: c.o.Buffer}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	pos.start, pos.epoch.ID, pos.seq, pos.since = o.start, o.epoch, o.after, o.since
+	s := newSubscription(c, pos, max(1, o.buffer))
+	if ctx.Err() != nil {
+		return nil, c.givenUp(ctx)
+	}
+	if err := c.enter(s); err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.opened:
+		return s, s.failed()
+	case <-s.done:
+		return nil, s.failed()
+	case <-ctx.Done():
+		s.Close()
+		return nil, c.givenUp(ctx)
+	}
 }
 
-// Close ends the subscription. It is idempotent.
-func (s *Subscription) Close() error { return nil }
+// enter makes s one of the client's subscriptions.
+func (c *Client) enter(s *Subscription) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hard != nil {
+		return c.hard
+	}
+	if n := c.conn; n != nil {
+		if most := n.welcome.Limits.Subscriptions; most > 0 && uint64(len(c.subs)) >= most {
+			return protocol.Errorf(protocol.ErrLimit, "%d subscriptions, the registry's maximum", most)
+		}
+		n.tasks.Go(func() { s.follow(n) })
+	}
+	c.subs[s] = struct{}{}
+	return nil
+}
 
-// Pattern is what was subscribed to; "" is the inbox.
-func (s *Subscription) Pattern() string { return "" }
+// leave is the opposite of enter.
+func (c *Client) leave(s *Subscription) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.subs, s)
+}
 
-// Narrowed reports whether the pattern also matches topics that this node may
-// not read; they are left out.
-func (s *Subscription) Narrowed() bool { return false }
-
-// Position is how far the log was scanned for what Next has handed over or will:
-// FromSeq of it, in this epoch, goes on from here.
-func (s *Subscription) Position() (protocol.EpochID, protocol.Seq) { return 0, 0 }
-
-// Stats reads the counters.
-func (s *Subscription) Stats() SubscriptionStats { return SubscriptionStats{} }
-
-// Messages yields the messages of any stream and leaves out the other items. The
-// first error ends it and is yielded, unless the stream was closed.
+// Messages yields the messages of any stream and leaves out the other items. An
+// error ends it and is yielded last, unless the stream was closed.
 func Messages(ctx context.Context, s Stream) iter.Seq2[*protocol.Message, error] {
-	return func(yield func(*protocol.Message, error) bool) {}
+	return func(yield func(*protocol.Message, error) bool) {
+		for {
+			item, err := s.Next(ctx)
+			switch {
+			case errors.Is(err, net.ErrClosed):
+				return
+			case err != nil:
+				yield(nil, err)
+				return
+			case item.Kind == ItemMessage && !yield(item.Message, nil):
+				return
+			}
+		}
+	}
 }

@@ -1,0 +1,418 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pilotgo/pilotgo/internal/link"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// replyTime is how long the registry may take for a first reply. Beyond it the
+// session counts as dead.
+const replyTime = 5 * time.Second
+
+// connection is one session with a registry. The goroutine in serve owns it; a
+// reader for each channel and a writer for each lane run beside it, and end
+// with ctx.
+type connection struct {
+	c       *Client
+	s       *link.Session
+	addr    string
+	control *link.Channel
+	welcome *protocol.Welcome
+
+	ctx   context.Context // ends with the connection; its cause tells why
+	fail  context.CancelCauseFunc
+	tasks sync.WaitGroup
+
+	frames chan protocol.Frame // from control
+
+	// Owned by serve.
+	asked  []*call // in the order sent, answered ones included
+	nextID uint64
+	after  time.Duration // when to come back, where the registry said so
+}
+
+// open makes a session with the registry at addr and says hello.
+func (c *Client) open(ctx context.Context, addr string) (*connection, error) {
+	conf := c.link
+	conf.Host = addr
+	s, err := link.Dial(ctx, addr, conf)
+	if err != nil {
+		return nil, err
+	}
+	n := &connection{c: c, s: s, addr: addr, frames: make(chan protocol.Frame)}
+	if err := n.hello(ctx); err != nil {
+		s.Close(closeCode(err))
+		return nil, err
+	}
+	n.ctx, n.fail = context.WithCancelCause(c.ctx)
+	return n, nil
+}
+
+// closeCode is what the registry is told about a fault of its own.
+func closeCode(err error) (protocol.Code, string) {
+	switch code := protocol.CodeOf(err); code {
+	case protocol.ErrMalformed, protocol.ErrTooLarge, protocol.ErrTimeout, protocol.ErrVersion:
+		return code, err.Error()
+	default:
+		return 0, ""
+	}
+}
+
+func (n *connection) hello(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, replyTime, errMute)
+	defer cancel()
+	ch, err := n.s.Open(ctx)
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	n.control = ch
+	o := &n.c.o
+	err = ch.SendContext(ctx, protocol.AppendFrame(nil, &protocol.Hello{
+		MinVersion: protocol.MinVersion, MaxVersion: protocol.Version,
+		Instance: n.c.self.Instance,
+		Name:     o.Name, Tags: o.Tags, Token: []byte(o.Token),
+	}))
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	body, err := nextContext(ctx, ch)
+	if err != nil {
+		return ended("session", err)
+	}
+	f, err := protocol.Parse(body)
+	if err != nil {
+		return err
+	}
+	switch f := f.(type) {
+	case *protocol.Welcome:
+		n.welcome = f
+		return n.welcomed(f)
+	case *protocol.Fail:
+		return f.Err()
+	}
+	return protocol.Errorf(protocol.ErrMalformed, "hello answered by a frame of type %d", f.Type())
+}
+
+var errMute = protocol.Errorf(protocol.ErrTimeout, "no answer within %v", replyTime)
+
+// causeOf is the cause for which ctx ended, where that is why err came.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// nextContext is ch.Next with a context; when it ends the channel is of no use.
+func nextContext(ctx context.Context, ch *link.Channel) ([]byte, error) {
+	stop := context.AfterFunc(ctx, func() { ch.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	body, err := ch.Next()
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	return body, nil
+}
+
+// frameRoom is what a frame may have besides a payload.
+const frameRoom = 64 << 10
+
+// maxControl bounds the frames of lists, whatever the registry says.
+const maxControl = 64 << 20
+
+func (n *connection) welcomed(f *protocol.Welcome) error {
+	switch {
+	case f.Version < protocol.MinVersion || f.Version > protocol.Version:
+		return protocol.Errorf(protocol.ErrVersion, "the registry chose version %d", f.Version)
+	case f.Node != n.c.self.Node:
+		return protocol.Errorf(protocol.ErrMalformed, "the registry took this node for %d", f.Node)
+	case f.Limits.InFlight == 0:
+		return protocol.Errorf(protocol.ErrMalformed, "the registry allows no publishes")
+	}
+	n.control.SetMaxFrame(int(min(f.Limits.Page+f.Limits.Payload+frameRoom, maxControl)))
+	return nil
+}
+
+// serve runs the session until it ends, and tells why, and after what time the
+// registry wants to see the client again.
+func (n *connection) serve() (error, time.Duration) {
+	defer n.fail(nil)
+	if err := n.begin(); err != nil {
+		n.fail(err)
+	}
+	timer := time.NewTimer(replyTime)
+	defer timer.Stop()
+	for n.ctx.Err() == nil {
+		var err error
+		select {
+		case f := <-n.frames:
+			err = n.handle(f)
+		case <-n.c.ask:
+			err = n.send()
+		case <-timer.C:
+			err = errMute
+			if wait := n.overdue(); wait > 0 {
+				err = nil
+				timer.Reset(wait)
+			}
+		case <-n.s.Done():
+			err = n.s.Err()
+		case <-n.ctx.Done():
+		}
+		if err != nil {
+			n.fail(err)
+		}
+	}
+	return n.end(), n.after
+}
+
+// begin puts the connection to use.
+func (n *connection) begin() error {
+	c, w := n.c, n.welcome
+	c.stats.connects.Add(1)
+	c.maxPayload.Store(w.Limits.Payload)
+	c.seen(w.Head)
+	if c.epoch.ID != 0 && c.epoch.ID != w.Epoch.ID {
+		c.head.Store(uint64(w.Head))
+		c.events.emit(NewEpoch{Old: c.epoch, New: w.Epoch})
+	}
+	c.epoch = w.Epoch
+	if key := n.s.PeerKey(); !key.Equal(c.key) {
+		if c.key != nil {
+			c.events.emit(KeyChanged{Old: c.key, New: key})
+		}
+		c.key = key
+	}
+	n.tasks.Go(n.readControl)
+	again := 0
+	for i := range c.lanes {
+		resent, err := n.openLane(&c.lanes[i])
+		if err != nil {
+			return err
+		}
+		again += resent
+	}
+	c.events.emit(Connected{Address: n.addr, Epoch: w.Epoch, Head: w.Head, Resent: again})
+	n.publish()
+	return nil
+}
+
+// publish makes the connection the client's and resumes its subscriptions.
+func (n *connection) publish() {
+	c := n.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.conn, c.lost, c.hard = n, nil, nil
+	for s := range c.subs {
+		n.tasks.Go(func() { s.follow(n) })
+	}
+	if len(c.calls) > 0 {
+		c.signal()
+	}
+}
+
+func (n *connection) openLane(l *lane) (again int, err error) {
+	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
+	defer cancel()
+	ch, err := n.s.Open(ctx)
+	if err != nil {
+		return 0, causeOf(ctx, err)
+	}
+	if l.which == protocol.LaneUrgent {
+		ch.SetUrgent()
+	}
+	if err := ch.SendContext(ctx, protocol.AppendFrame(nil, &protocol.OpenLane{Lane: l.which})); err != nil {
+		return 0, causeOf(ctx, err)
+	}
+	again = l.attach(n.welcome.Epoch.ID, n.welcome.Limits.InFlight)
+	n.tasks.Go(func() { n.fail(l.write(n.ctx, ch)) })
+	n.tasks.Go(func() { n.fail(l.read(ch)) })
+	return again, nil
+}
+
+// end takes the connection out of use and tells why it ended.
+func (n *connection) end() error {
+	c := n.c
+	err := n.why()
+	c.mu.Lock()
+	c.conn, c.lost = nil, err
+	c.mu.Unlock()
+	for i := range c.lanes {
+		c.lanes[i].detach()
+	}
+	n.s.Close(closeCode(err))
+	n.tasks.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(n.unanswered(), c.calls...)
+	if c.over {
+		for _, call := range c.calls {
+			call.reply(nil, errClosed)
+		}
+		c.calls = nil
+	}
+	return err
+}
+
+// why is the reason for the end. What the registry said comes before what its
+// going away made of some channel.
+func (n *connection) why() error {
+	err := context.Cause(n.ctx)
+	if n.c.ctx.Err() != nil {
+		return errClosed
+	}
+	code := protocol.CodeOf(err)
+	if said := n.s.Err(); said != nil && code != protocol.ErrMalformed && code != protocol.ErrTooLarge {
+		err = said
+	}
+	if errors.Is(err, protocol.ErrDraining) && n.after == 0 {
+		n.after = firstDelay
+	}
+	return foreign(err)
+}
+
+// unanswered lists the calls that have no answer.
+func (n *connection) unanswered() []*call {
+	var open []*call
+	for _, call := range n.asked {
+		if !call.answered() {
+			open = append(open, call)
+		}
+	}
+	return open
+}
+
+// readControl hands frames of the control channel to serve.
+func (n *connection) readControl() {
+	for {
+		body, err := n.control.Next()
+		if err != nil {
+			n.fail(ended("session", err))
+			return
+		}
+		f, err := protocol.Parse(body)
+		if err != nil {
+			n.fail(err)
+			return
+		}
+		select {
+		case n.frames <- f:
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+func (n *connection) handle(f protocol.Frame) error {
+	switch f := f.(type) {
+	case *protocol.Drain:
+		n.drain(f)
+		return nil
+	case *protocol.Successor:
+		return n.successor(&f.Succession)
+	case *protocol.Fail:
+		if f.ID == 0 {
+			return f.Err()
+		}
+		return n.reply(f.ID, nil, f.Err())
+	}
+	id, ok := replyID(f)
+	if !ok {
+		return protocol.Errorf(protocol.ErrMalformed, "frame of type %d on the control channel", f.Type())
+	}
+	return n.reply(id, f, nil)
+}
+
+func (n *connection) drain(f *protocol.Drain) {
+	n.after = max(f.RetryAfter, firstDelay)
+	for i := range n.c.lanes {
+		n.c.lanes[i].hold()
+	}
+	n.c.events.emit(Draining{RetryAfter: f.RetryAfter, Reason: f.Reason})
+	n.c.o.Logger.Info("registry is draining", "registry", n.addr, "back_in", n.after, "reason", f.Reason)
+}
+
+// successor tells of the next key. Nothing is pinned yet: the registry shows the
+// statement again when it uses the key.
+func (n *connection) successor(s *protocol.Succession) error {
+	if !s.Verify() || !n.s.PeerKey().Equal(s.Old) {
+		return protocol.Errorf(protocol.ErrMalformed, "succession that this registry's key did not sign")
+	}
+	n.c.events.emit(KeyChanged{Old: s.Old, New: s.New, Announced: true})
+	return nil
+}
+
+// replyID is the request that a frame answers.
+func replyID(f protocol.Frame) (id uint64, ok bool) {
+	switch f := f.(type) {
+	case *protocol.Done:
+		return f.ID, true
+	case *protocol.FenceState:
+		return f.ID, true
+	case *protocol.JoinedPage:
+		return f.ID, true
+	case *protocol.InboxPage:
+		return f.ID, true
+	case *protocol.InfoState:
+		return f.ID, true
+	case *protocol.NodesPage:
+		return f.ID, true
+	case *protocol.TopicsPage:
+		return f.ID, true
+	}
+	return 0, false
+}
+
+// reply hands an answer to its call. One that nobody waits for any more is
+// dropped.
+func (n *connection) reply(id uint64, f protocol.Frame, err error) error {
+	for i, call := range n.asked {
+		if call.id != id {
+			continue
+		}
+		if err == nil && f.Type() != call.want {
+			return protocol.Errorf(protocol.ErrMalformed, "request %d answered by a frame of type %d", id, f.Type())
+		}
+		n.asked = append(n.asked[:i], n.asked[i+1:]...)
+		call.reply(f, err)
+		return nil
+	}
+	if id == 0 || id > n.nextID {
+		return protocol.Errorf(protocol.ErrMalformed, "answer to request %d, which was not made", id)
+	}
+	return nil
+}
+
+// send sends the calls that wait.
+func (n *connection) send() error {
+	for _, call := range n.c.takeCalls() {
+		n.nextID++
+		call.id, call.sent = n.nextID, time.Now()
+		n.asked = append(n.asked, call)
+		ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
+		err := n.control.SendContext(ctx, protocol.AppendFrame(nil, call.frame(call.id)))
+		cancel()
+		if err != nil {
+			return fmt.Errorf("send request: %w", causeOf(ctx, err))
+		}
+	}
+	return nil
+}
+
+// overdue is how long the oldest call may still wait; 0 when it has waited too
+// long. Calls that were given up are forgotten by then.
+func (n *connection) overdue() time.Duration {
+	if len(n.asked) == 0 {
+		return replyTime
+	}
+	return max(0, time.Until(n.asked[0].sent.Add(replyTime)))
+}
