@@ -95,3 +95,47 @@ func benchmarkOneWay(b *testing.B, size int) {
 
 func BenchmarkOneWay128(b *testing.B) { benchmarkOneWay(b, 128) }
 func BenchmarkOneWay64K(b *testing.B) { benchmarkOneWay(b, 64<<10) }
+
+func benchmarkDial(b *testing.B, tickets link.Tickets) {
+	l, err := link.ListenUDP("127.0.0.1:0", link.Config{Identity: link.NewIdentity()})
+	require.NoError(b, err)
+	defer l.Close()
+	serve(l, echo)
+	c := link.Config{Identity: link.NewIdentity(), Tickets: tickets}
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := link.Dial(b.Context(), l.Addr().String(), c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ch, err := s.Open(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		ch.Send(frame("x"))
+		if _, err := ch.Next(); err != nil {
+			b.Fatal(err)
+		}
+		s.Close(protocol.ErrClosed, "")
+	}
+}
+
+func BenchmarkDial(b *testing.B)        { benchmarkDial(b, nil) }
+func BenchmarkDialResumed(b *testing.B) { benchmarkDial(b, link.MemoryTickets()) }
+
+// BenchmarkChannel opens a channel, sends a frame each way and ends it.
+func BenchmarkChannel(b *testing.B) {
+	s := loopback(b, echo)
+	out := frame("x")
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := s.Open(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Send(out)
+		c.Next()
+		c.CloseSend()
+		c.Next()
+	}
+}

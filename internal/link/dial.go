@@ -44,12 +44,7 @@ func Dial(ctx context.Context, addr string, c Config) (*Session, error) {
 		return nil, err
 	}
 	warnBuffer(d.tr.Conn, d.c.Logger)
-	s, err := newSession(conn, d.c.Limits, d.tr.close)
-	if err != nil {
-		refuse(conn, err)
-		d.tr.close()
-		return nil, err
-	}
+	s := newSession(conn, d.c.Limits, d.tr.close)
 	if err := d.pin(s.PeerKey()); err != nil {
 		s.Close(protocol.ErrWrongKey, "")
 		return nil, err
@@ -348,9 +343,8 @@ func (d *dialer) tlsFor(addr *net.UDPAddr) *tls.Config {
 		if err := verify(state); err != nil {
 			return err
 		}
-		key, err := provenKey(state)
-		proved.Store(Fingerprint(key))
-		return err
+		proved.Store(Fingerprint(provenKey(state)))
+		return nil
 	}
 	conf.ClientSessionCache = ticketCache{
 		tickets: d.c.Tickets,

@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -124,19 +123,17 @@ func transportError(e *quic.TransportError) error {
 		side = "by the peer"
 	}
 	text := cleanText(e.Error())
-	switch e.ErrorCode {
-	case noApplicationProtocol, protocolVersion:
+	switch code := e.ErrorCode; {
+	case code == noApplicationProtocol, code == protocolVersion:
 		return protocol.Errorf(protocol.ErrVersion, "refused %s: %s", side, text)
-	case quic.ConnectionRefused:
-		return protocol.Errorf(protocol.ErrNotConnected, "the peer takes no more sessions")
-	case quic.NoError, quic.ApplicationErrorErrorCode:
-		return protocol.Errorf(protocol.ErrNotConnected, "closed %s", side)
-	case quic.InternalError:
-		return protocol.Errorf(protocol.ErrInternal, "%s: %s", side, text)
-	}
-	var alert tls.AlertError
-	if errors.As(e, &alert) || e.ErrorCode >= cryptoError && e.ErrorCode < cryptoError+0x100 {
+	case code >= cryptoError && code < cryptoError+0x100:
 		return protocol.Errorf(protocol.ErrNotConnected, "handshake refused %s: %s", side, text)
+	case code == quic.ConnectionRefused:
+		return protocol.Errorf(protocol.ErrNotConnected, "the peer takes no more sessions")
+	case code == quic.NoError, code == quic.ApplicationErrorErrorCode:
+		return protocol.Errorf(protocol.ErrNotConnected, "closed %s", side)
+	case code == quic.InternalError:
+		return protocol.Errorf(protocol.ErrInternal, "%s: %s", side, text)
 	}
 	return protocol.Errorf(protocol.ErrMalformed, "%s: %s", side, text)
 }

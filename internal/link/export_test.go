@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -117,3 +118,19 @@ func ListenUnchecked(pc net.PacketConn, c Config) (*Listener, error) {
 	}
 	return newListener(pc, false, c)
 }
+
+// SessionError, ChannelError map the carrier's errors.
+var (
+	SessionError = sessionError
+	ChannelError = channelError
+)
+
+// WarnBuffer warns for the first time again.
+func WarnBuffer(pc net.PacketConn, log *slog.Logger) {
+	bufferWarned.Store(false)
+	warnBuffer(pc, log)
+	warnBuffer(pc, log)
+}
+
+// Lock is the lock of a file.
+var Lock = lock

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/protocol"
@@ -230,4 +231,26 @@ func FuzzParseIdentity(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, id, same)
 	})
+}
+
+func TestLockHeldElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "identity.json")
+		unlock, err := link.Lock(path)
+		require.NoError(t, err)
+		_, err = link.LoadOrMakeKeyFile(path)
+		require.ErrorContains(t, err, "held by another process")
+		unlock()
+		_, err = link.LoadOrMakeKeyFile(path)
+		require.NoError(t, err)
+	})
+}
+
+func TestFailedWriteLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "key.ticket"), 0o700)) // in the way
+	link.FileTickets(dir).Put("key", []byte("ticket"))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
 }

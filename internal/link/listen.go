@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 
@@ -81,33 +82,21 @@ func (l *Listener) Addr() net.Addr { return l.quic.Addr() }
 // in line for it: accept in a loop that does nothing else. After Close the
 // error is ErrClosed.
 func (l *Listener) Accept(ctx context.Context) (*Session, error) {
-	for {
-		conn, err := l.quic.Accept(ctx)
-		if err != nil {
-			return nil, l.acceptError(ctx, err)
-		}
-		s, err := newSession(conn, l.c.Limits, func() {})
-		if err != nil {
-			refuse(conn, err)
-			continue
-		}
-		if !l.track(s) {
-			s.Close(protocol.ErrDraining, "")
-			return nil, errClosed("listener closed")
-		}
-		return s, nil
+	conn, err := l.quic.Accept(ctx)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, quic.ErrServerClosed):
+		return nil, errClosed("listener closed")
+	case err != nil:
+		return nil, sessionError(err)
 	}
-}
-
-func (l *Listener) acceptError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+	s := newSession(conn, l.c.Limits, func() {})
+	if !l.track(s) {
+		s.Close(protocol.ErrDraining, "")
+		return nil, errClosed("listener closed")
 	}
-	return sessionError(err)
-}
-
-func refuse(conn *quic.Conn, err error) {
-	conn.CloseWithError(quic.ApplicationErrorCode(protocol.CodeOf(err)), cleanText(err.Error()))
+	return s, nil
 }
 
 // track remembers a session for Close, as long as it lives.
@@ -146,7 +135,7 @@ func (l *Listener) Close() error {
 		if err != nil {
 			break
 		}
-		wg.Go(func() { refuse(conn, protocol.ErrDraining) })
+		wg.Go(func() { conn.CloseWithError(quic.ApplicationErrorCode(protocol.ErrDraining), "") })
 	}
 	wg.Wait()
 	l.tr.close()

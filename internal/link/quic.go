@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,15 @@ func warnBuffer(pc net.PacketConn, log *slog.Logger) {
 	if got == 0 || got >= wantBuffer || !bufferWarned.CompareAndSwap(false, true) {
 		return
 	}
-	log.Warn("small UDP receive buffer: bursts lose packets",
-		"bytes", got, "want", wantBuffer, "fix", "sysctl -w net.core.rmem_max=7500000 net.core.wmem_max=7500000")
+	log.Warn("small UDP receive buffer: bursts lose packets", "bytes", got, "want", wantBuffer, "fix", bufferFix())
+}
+
+func bufferFix() string {
+	switch runtime.GOOS {
+	case "linux":
+		return "sysctl -w net.core.rmem_max=7500000 net.core.wmem_max=7500000"
+	case "darwin", "freebsd":
+		return "sysctl kern.ipc.maxsockbuf=8441037"
+	}
+	return "raise the system's maximum for socket buffers"
 }

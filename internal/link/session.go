@@ -128,7 +128,7 @@ type Session struct {
 	limits  Limits
 	release func() // gives back the transport and the socket; after the last use
 
-	accepting chan struct{} // one token: the carrier wakes only one waiting accept
+	accepting chan struct{} // one token: of several accepts that wait the carrier may miss to wake one
 
 	gate    sync.RWMutex
 	closing bool // under gate: no writer starts any more
@@ -138,21 +138,17 @@ type Session struct {
 	closeOne atomic.Bool
 }
 
-func newSession(conn *quic.Conn, limits Limits, release func()) (*Session, error) {
+func newSession(conn *quic.Conn, limits Limits, release func()) *Session {
 	state := conn.ConnectionState().TLS
-	key, err := provenKey(state)
-	if err != nil {
-		return nil, err
-	}
 	return &Session{
 		conn:      conn,
-		peer:      key,
+		peer:      provenKey(state),
 		resumed:   state.DidResume,
 		limits:    limits,
 		release:   release,
 		accepting: make(chan struct{}, 1),
 		closed:    make(chan struct{}),
-	}, nil
+	}
 }
 
 // Open makes a channel. The peer sees it with the first frame sent on it. Where
@@ -192,6 +188,8 @@ func (s *Session) RemoteAddr() net.Addr { return s.conn.RemoteAddr() }
 func (s *Session) LocalAddr() net.Addr { return s.conn.LocalAddr() }
 
 // Resumed reports whether the handshake used a ticket of an earlier session.
+// The peer then proved that it is the one of that session, by the secret the two
+// share since, rather than its key once more.
 func (s *Session) Resumed() bool { return s.resumed }
 
 // RTT is the smoothed round-trip time.

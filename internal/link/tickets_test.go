@@ -16,9 +16,9 @@ import (
 )
 
 // resumed dials and tells whether the session resumed, and whom each side saw.
-func resumed(t *testing.T, n *simnet.Network, to string, accepted <-chan *link.Session, c link.Config) (bool, [2]ed25519.PublicKey) {
+func resumed(t *testing.T, n *simnet.Network, accepted <-chan *link.Session, c link.Config) (bool, [2]ed25519.PublicKey) {
 	t.Helper()
-	s, err := dial(t, n, "client", to, c)
+	s, err := dial(t, n, "client", "registry", c)
 	require.NoError(t, err)
 	far := <-accepted
 	require.Equal(t, s.Resumed(), far.Resumed())
@@ -28,10 +28,10 @@ func resumed(t *testing.T, n *simnet.Network, to string, accepted <-chan *link.S
 }
 
 // accepting serves a registry whose sessions come out of a channel.
-func accepting(t *testing.T, n *simnet.Network, node string, c link.Config) <-chan *link.Session {
+func accepting(t *testing.T, n *simnet.Network, c link.Config) <-chan *link.Session {
 	t.Helper()
 	accepted := make(chan *link.Session, 16)
-	serve(listen(t, n, node, c), func(s *link.Session) { accepted <- s })
+	serve(listen(t, n, "registry", c), func(s *link.Session) { accepted <- s })
 	return accepted
 }
 
@@ -49,10 +49,10 @@ func TestResumedSessionKnowsBothKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *simnet.Network) {
 				registry, node := link.NewIdentity(), link.NewIdentity()
-				accepted := accepting(t, n, "registry", link.Config{Identity: registry})
+				accepted := accepting(t, n, link.Config{Identity: registry})
 				pins := link.MemoryPins()
 				for i := range 4 {
-					did, keys := resumed(t, n, "registry", accepted, link.Config{
+					did, keys := resumed(t, n, accepted, link.Config{
 						Identity: node, Pins: pins, Tickets: store(),
 					})
 					require.Equal(t, i > 0, did, "dial %d", i)
@@ -65,10 +65,10 @@ func TestResumedSessionKnowsBothKeys(t *testing.T) {
 
 func TestResumptionWithoutPins(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
-		accepted := accepting(t, n, "registry", link.Config{})
+		accepted := accepting(t, n, link.Config{})
 		c := link.Config{Identity: link.NewIdentity(), Tickets: link.MemoryTickets()}
-		first, _ := resumed(t, n, "registry", accepted, c)
-		second, _ := resumed(t, n, "registry", accepted, c)
+		first, _ := resumed(t, n, accepted, c)
+		second, _ := resumed(t, n, accepted, c)
 		require.Equal(t, []bool{false, true}, []bool{first, second})
 	})
 }
@@ -77,10 +77,10 @@ func TestAnotherIdentityDoesNotResume(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *simnet.Network) {
-				accepted := accepting(t, n, "registry", link.Config{})
+				accepted := accepting(t, n, link.Config{})
 				a, b := link.NewIdentity(), link.NewIdentity()
 				for i, node := range []link.Identity{a, a, b, b, a} {
-					did, keys := resumed(t, n, "registry", accepted, link.Config{Identity: node, Tickets: store()})
+					did, keys := resumed(t, n, accepted, link.Config{Identity: node, Tickets: store()})
 					require.Equal(t, i != 0 && i != 2, did, "dial %d", i)
 					require.Equal(t, node.Public(), keys[1])
 				}
@@ -94,11 +94,11 @@ func TestAnotherIdentityDoesNotResume(t *testing.T) {
 func TestChangedPinRefusesAResumedSessionToo(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
 		registry := link.NewIdentity()
-		accepted := accepting(t, n, "registry", link.Config{Identity: registry})
+		accepted := accepting(t, n, link.Config{Identity: registry})
 		tickets := anyTicket{link.MemoryTickets()}
 		c := link.Config{Identity: link.NewIdentity(), Tickets: tickets}
-		resumed(t, n, "registry", accepted, c)
-		did, _ := resumed(t, n, "registry", accepted, c)
+		resumed(t, n, accepted, c)
+		did, _ := resumed(t, n, accepted, c)
 		require.True(t, did)
 
 		c.Pinned = link.Fingerprint(link.NewIdentity().Public())
@@ -114,10 +114,36 @@ func (a anyTicket) Get(string) []byte           { return a.Tickets.Get("x") }
 func (a anyTicket) Put(_ string, ticket []byte) { a.Tickets.Put("x", ticket) }
 func (a anyTicket) Drop(string)                 { a.Tickets.Drop("x") }
 
-func TestPinnedAnewMeansAFullHandshake(t *testing.T) {
+// askedTickets has none and notes for which keys it was asked.
+type askedTickets struct{ keys map[string]bool }
+
+func (a askedTickets) Get(key string) []byte {
+	a.keys[key] = true
+	return nil
+}
+func (askedTickets) Put(string, []byte) {}
+func (askedTickets) Drop(string)        {}
+
+func TestTicketsAreKeptApart(t *testing.T) {
+	bubble(t, func(t *testing.T, n *simnet.Network) {
+		one, two := link.NewIdentity(), link.NewIdentity()
+		asked := askedTickets{make(map[string]bool)}
+		for _, node := range []string{"registry", "another"} {
+			serve(listen(t, n, node, link.Config{}), nil)
+			for _, own := range []link.Identity{one, two} {
+				for _, pin := range []string{"", link.Fingerprint(one.Public()), link.Fingerprint(two.Public())} {
+					dial(t, n, "client", node, link.Config{Identity: own, Pinned: pin, Tickets: asked})
+				}
+			}
+		}
+		require.Len(t, asked.keys, 2*2*3)
+	})
+}
+
+func TestTicketsFollowASuccession(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
 		old, registry := link.NewIdentity(), link.NewIdentity()
-		accepted := accepting(t, n, "registry", link.Config{
+		accepted := accepting(t, n, link.Config{
 			Identity:    registry,
 			Successions: []protocol.Succession{protocol.SignSuccession(old.Key, registry.Public())},
 		})
@@ -125,7 +151,7 @@ func TestPinnedAnewMeansAFullHandshake(t *testing.T) {
 		require.NoError(t, pins.Remember("h", old.Public()))
 		c := link.Config{Identity: link.NewIdentity(), Tickets: tickets, Pins: pins, Host: "h"}
 		for i := range 3 {
-			did, _ := resumed(t, n, "registry", accepted, c)
+			did, _ := resumed(t, n, accepted, c)
 			require.Equal(t, i > 0, did, "the ticket is kept for the new key")
 		}
 	})
@@ -141,7 +167,7 @@ func TestOldTicketAfterARestart(t *testing.T) {
 			require.NoError(t, err)
 			accepted := make(chan *link.Session, 1)
 			serve(l, func(s *link.Session) { accepted <- s })
-			did, _ := resumed(t, n, "registry", accepted, c)
+			did, _ := resumed(t, n, accepted, c)
 			require.False(t, did, "the new process does not know the ticket and says so")
 			l.Close()
 			pc.Close()
@@ -152,9 +178,9 @@ func TestOldTicketAfterARestart(t *testing.T) {
 func TestDamagedTicketIsDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
 		dir := filepath.Join(t.TempDir(), "tickets")
-		accepted := accepting(t, n, "registry", link.Config{})
+		accepted := accepting(t, n, link.Config{})
 		c := link.Config{Identity: link.NewIdentity(), Tickets: link.FileTickets(dir)}
-		resumed(t, n, "registry", accepted, c)
+		resumed(t, n, accepted, c)
 		files, err := filepath.Glob(filepath.Join(dir, "*"))
 		require.NoError(t, err)
 		require.Len(t, files, 1)
@@ -168,9 +194,9 @@ func TestDamagedTicketIsDropped(t *testing.T) {
 			bad := append([]byte(nil), good...)
 			bad[at] ^= 0x40
 			write(t, files[0], string(bad))
-			did, _ := resumed(t, n, "registry", accepted, c)
+			did, _ := resumed(t, n, accepted, c)
 			require.False(t, did, "byte %d", at)
-			did, _ = resumed(t, n, "registry", accepted, c)
+			did, _ = resumed(t, n, accepted, c)
 			require.True(t, did)
 		}
 		for cut := range len(good) {
@@ -179,7 +205,7 @@ func TestDamagedTicketIsDropped(t *testing.T) {
 		require.True(t, link.ParseTicket(good))
 
 		require.NoError(t, os.Chmod(files[0], 0o644))
-		did, _ := resumed(t, n, "registry", accepted, c)
+		did, _ := resumed(t, n, accepted, c)
 		require.False(t, did, "others may have changed it")
 	})
 }

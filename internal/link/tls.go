@@ -84,16 +84,13 @@ func checkSuccessions(own ed25519.PublicKey, chain []protocol.Succession) error 
 }
 
 // provenKey is the key that the peer proved in the handshake, or in the one
-// that the resumed session began with.
-func provenKey(state tls.ConnectionState) (ed25519.PublicKey, error) {
+// that the resumed session began with; nil if it is of another kind.
+func provenKey(state tls.ConnectionState) ed25519.PublicKey {
 	if len(state.PeerCertificates) == 0 {
-		return nil, protocol.Errorf(protocol.ErrNotAdmitted, "the peer proved no key")
+		return nil
 	}
-	key, ok := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
-	if !ok {
-		return nil, protocol.Errorf(protocol.ErrNotAdmitted, "the peer's key is not Ed25519")
-	}
-	return key, nil
+	key, _ := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
+	return key
 }
 
 func serverTLS(c Config) (*tls.Config, error) {
@@ -108,8 +105,10 @@ func serverTLS(c Config) (*tls.Config, error) {
 		ClientAuth:   tls.RequireAnyClientCert,
 		// Not VerifyPeerCertificate, which resumed handshakes skip.
 		VerifyConnection: func(state tls.ConnectionState) error {
-			_, err := provenKey(state)
-			return err
+			if provenKey(state) == nil {
+				return protocol.Errorf(protocol.ErrNotAdmitted, "the client proved no Ed25519 key")
+			}
+			return nil
 		},
 	}, nil
 }
@@ -128,9 +127,9 @@ func clientTLS(c Config, check func(ed25519.PublicKey, []protocol.Succession) er
 		InsecureSkipVerify:   true, // names and dates mean nothing here; check does it
 		// Not VerifyPeerCertificate, which resumed handshakes skip.
 		VerifyConnection: func(state tls.ConnectionState) error {
-			key, err := provenKey(state)
-			if err != nil {
-				return err
+			key := provenKey(state)
+			if key == nil {
+				return protocol.Errorf(protocol.ErrWrongKey, "the registry proved no Ed25519 key")
 			}
 			return check(key, successionsOf(state.PeerCertificates[0]))
 		},
