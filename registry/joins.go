@@ -2,7 +2,6 @@ package registry
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -61,12 +60,8 @@ func (b *broker) join(node protocol.NodeID, topics []string, leave bool) *protoc
 // statusTopic is where a swarm reports what it applied of the config on this
 // topic; "" when the topic is no swarm's config.
 func statusTopic(topic string) string {
-	swarm, ok := strings.CutPrefix(topic, "config:")
-	if !ok || swarm == "" || strings.Contains(swarm, ":") {
-		return ""
-	}
-	status := "config:status:" + swarm
-	if len(status) > protocol.MaxTopic {
+	status := "config:status:" + swarmOf(topic)
+	if swarmOf(topic) == "" || len(status) > protocol.MaxTopic {
 		return ""
 	}
 	return status
