@@ -90,7 +90,8 @@ func makeChannel(str stream, l Limits, start func(func()) bool, done func()) *Ch
 // Next waits for the next frame and returns its body, valid until the following
 // call. A clean end by the peer is io.EOF; a reset has the peer's code; a frame
 // above the maximum is ErrTooLarge, a malformed or truncated one ErrMalformed,
-// and the peer is told to stop sending. All errors are final.
+// and the peer is told to stop sending. After a deadline Next goes on where it
+// was; all other errors are final.
 func (c *Channel) Next() ([]byte, error) {
 	body, err := c.in.Next()
 	if err == nil {

@@ -271,7 +271,9 @@ func TestMaxFrameChangesForTheNext(t *testing.T) {
 func TestReadDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
 		a, b := pair(t, n, link.Config{}, link.Config{})
-		ca, _ := channels(t, a, b)
+		ca, cb := channels(t, a, b)
+		f := frame("in two parts")
+		require.NoError(t, cb.Send(f[:9]))
 		require.NoError(t, ca.SetReadDeadline(time.Now().Add(5*time.Second)))
 		took := elapsed(func() {
 			_, err := ca.Next()
@@ -279,6 +281,12 @@ func TestReadDeadline(t *testing.T) {
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		})
 		require.Equal(t, 5*time.Second, took)
+
+		require.NoError(t, ca.SetReadDeadline(time.Time{}))
+		require.NoError(t, cb.Send(f[9:]))
+		body, err := ca.Next()
+		require.NoError(t, err)
+		require.Equal(t, "in two parts", string(body))
 	})
 }
 
