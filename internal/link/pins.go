@@ -13,8 +13,8 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-// Pins remembers which key each registry host has. Its methods may be called
-// from any goroutine.
+// Pins remembers which key each registry host has, by its name in lower case.
+// Its methods may be called from any goroutine.
 type Pins interface {
 	// Lookup gives the fingerprint pinned for a host.
 	Lookup(host string) (fingerprint string, ok bool, err error)
