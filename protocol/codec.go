@@ -17,17 +17,211 @@ type Extra struct {
 // Len is the number of elements.
 func (x Extra) Len() int { return x.n }
 
-// encoder writes canonical MessagePack through the library's primitives. A
-// bytes.Buffer never fails, so neither do they.
-type encoder struct {
-	msgpack *msgpack.Encoder
-	buf     bytes.Buffer
+// listed is a frame off the hot path. It lists its elements behind the type
+// once, and a codec walks the list to count, write or read them.
+type listed interface {
+	Frame
+	fields(*codec)
 }
 
-func newEncoder() *encoder {
-	e := &encoder{}
-	e.msgpack = msgpack.NewEncoder(&e.buf)
-	return e
+// codec does one of three things with the elements it is shown, through the
+// library's primitives.
+type codec struct {
+	mode mode
+
+	// n is, when counting, the elements so far; when reading, those that the
+	// record still has.
+	n int
+
+	// Writing. A bytes.Buffer never fails, so the encoder does not, either.
+	enc *msgpack.Encoder
+	out bytes.Buffer
+
+	// Reading what Validate has passed, so that no length goes beyond the input.
+	// The first fault sticks, and the values after it are zero.
+	dec *msgpack.Decoder
+	in  bytes.Reader
+	b   []byte
+	err error
+}
+
+type mode byte
+
+const (
+	reading mode = iota
+	counting
+	writing
+)
+
+func appendFrame(b []byte, f listed) []byte {
+	c := &codec{mode: writing}
+	c.enc = msgpack.NewEncoder(&c.out)
+	c.frame(f)
+	return append(b, c.out.Bytes()...)
+}
+
+func parseFrame(b []byte, f listed) error {
+	if err := Validate(b); err != nil {
+		return err
+	}
+	c := &codec{n: 1, b: b}
+	c.in.Reset(b)
+	c.dec = msgpack.NewDecoder(&c.in)
+	c.frame(f)
+	return c.err
+}
+
+func (c *codec) frame(f listed) {
+	c.record(func() {
+		t := f.Type()
+		number(c, &t)
+		if c.err == nil && t != f.Type() {
+			c.fail("another frame type")
+		}
+		f.fields(c)
+	})
+}
+
+// record shows the elements of a nested array, each of its own kind. One that
+// does not end with extra must have exactly these.
+func (c *codec) record(fields func()) {
+	switch c.mode {
+	case counting:
+		c.n++
+	case writing:
+		c.mode, c.n = counting, 0
+		fields()
+		c.mode = writing
+		must(c.enc.EncodeArrayLen(c.n))
+		fields()
+	case reading:
+		n := c.length()
+		outer := c.n
+		c.n = n
+		fields()
+		if c.n > 0 {
+			c.fail("too many elements")
+		}
+		c.n = outer
+	}
+}
+
+// list shows an array whose elements are alike; each takes at least so many
+// bytes.
+func list[T any](c *codec, v *[]T, least int, element func(*T)) {
+	switch c.mode {
+	case counting:
+		c.n++
+	case writing:
+		must(c.enc.EncodeArrayLen(len(*v)))
+		for i := range *v {
+			element(&(*v)[i])
+		}
+	case reading:
+		n := c.length()
+		outer := c.n
+		c.n = n
+		*v = nil
+		if n > 0 {
+			*v = make([]T, 0, min(n, c.in.Len()/least))
+		}
+		for i := 0; i < n && c.err == nil; i++ {
+			var e T
+			element(&e)
+			*v = append(*v, e)
+		}
+		c.n = outer
+	}
+}
+
+func number[T ~uint64](c *codec, v *T) {
+	switch c.mode {
+	case counting:
+		c.n++
+	case writing:
+		must(c.enc.EncodeUint(uint64(*v)))
+	case reading:
+		*v = T(c.uint())
+	}
+}
+
+// flag is a number that is 0 or 1.
+func (c *codec) flag(v *uint64) {
+	number(c, v)
+	if c.mode == reading && *v > 1 {
+		c.fail("neither 0 nor 1")
+	}
+}
+
+func (c *codec) node(v *NodeID) {
+	n := uint64(*v)
+	number(c, &n)
+	if c.mode == reading {
+		if n > 1<<32-1 {
+			c.fail("number out of range")
+		}
+		*v = NodeID(n)
+	}
+}
+
+// millis is a duration in whole milliseconds.
+func (c *codec) millis(v *time.Duration) {
+	n := uint64(max(0, v.Milliseconds()))
+	number(c, &n)
+	if c.mode == reading {
+		if n > maxMillis {
+			c.fail("duration out of range")
+		}
+		*v = time.Duration(n) * time.Millisecond
+	}
+}
+
+const maxMillis = (1<<63 - 1) / uint64(time.Millisecond)
+
+func (c *codec) text(v *string) {
+	switch c.mode {
+	case counting:
+		c.n++
+	case writing:
+		must(c.enc.EncodeString(*v))
+	case reading:
+		*v = string(c.block(kindText))
+	}
+}
+
+func (c *codec) texts(v *[]string) { list(c, v, 1, c.text) }
+
+func (c *codec) bytes(v *[]byte) {
+	switch c.mode {
+	case counting:
+		c.n++
+	case writing:
+		must(c.enc.EncodeBytesLen(len(*v))) // EncodeBytes would write nil for a nil slice
+		c.out.Write(*v)
+	case reading:
+		*v = c.block(kindBytes)
+	}
+}
+
+// sized is bytes that are read only with this length.
+func (c *codec) sized(v *[]byte, size int) {
+	c.bytes(v)
+	if c.mode == reading && len(*v) != size {
+		c.fail("bytes of another length")
+	}
+}
+
+// extra ends a record that may be longer in a later version.
+func (c *codec) extra(x *Extra) {
+	switch c.mode {
+	case counting:
+		c.n += x.n
+	case writing:
+		c.out.WriteString(x.raw)
+	case reading:
+		n := c.n
+		*x = Extra{n: n, raw: string(c.raw(n))}
+	}
 }
 
 func must(err error) {
@@ -36,199 +230,90 @@ func must(err error) {
 	}
 }
 
-func (e *encoder) array(known int, extra Extra) { must(e.msgpack.EncodeArrayLen(known + extra.n)) }
-func (e *encoder) list(n int)                   { must(e.msgpack.EncodeArrayLen(n)) }
-func (e *encoder) uint(n uint64)                { must(e.msgpack.EncodeUint(n)) }
-func (e *encoder) text(s string)                { must(e.msgpack.EncodeString(s)) }
-func (e *encoder) extra(x Extra)                { e.buf.WriteString(x.raw) }
+func (c *codec) offset() int { return len(c.b) - c.in.Len() }
 
-func (e *encoder) bytes(b []byte) {
-	must(e.msgpack.EncodeBytesLen(len(b))) // EncodeBytes would write nil for a nil slice
-	e.buf.Write(b)
-}
-
-func (e *encoder) texts(list []string) {
-	e.list(len(list))
-	for _, s := range list {
-		e.text(s)
+func (c *codec) fail(what string) {
+	if c.err == nil {
+		c.err = malformed(what, c.offset())
 	}
+	c.n = 0
 }
 
-func (e *encoder) millis(d time.Duration) { e.uint(uint64(max(0, d.Milliseconds()))) }
-
-// decoder reads what Validate has passed, so that no length it meets goes beyond
-// the input. Its first fault sticks and the values after it are zero.
-type decoder struct {
-	msgpack *msgpack.Decoder
-	in      bytes.Reader
-	size    int
-	err     error
-}
-
-func newDecoder(b []byte) *decoder {
-	d := &decoder{size: len(b)}
-	d.in.Reset(b)
-	d.msgpack = msgpack.NewDecoder(&d.in)
-	return d
-}
-
-func (d *decoder) fail(what string) {
-	if d.err == nil {
-		d.err = malformed(what, d.size-d.in.Len())
-	}
-}
-
-// next checks the kind of the next value. The library alone would take text for
-// bytes and wrap negative numbers.
-func (d *decoder) next(want kind) bool {
-	if d.err != nil {
+// next checks the kind of the next element. The library alone would take text
+// for bytes and wrap negative numbers.
+func (c *codec) next(want kind) bool {
+	if c.err != nil {
 		return false
 	}
-	c, err := d.msgpack.PeekCode()
-	if err != nil {
-		d.fail("cut short")
+	if c.n == 0 {
+		c.fail("too few elements")
 		return false
 	}
-	if got := kindOf(c); got != want {
-		d.fail("a value of another kind")
+	c.n--
+	if _, _, got := readHead(c.b[c.offset():]); got != want {
+		c.fail("a value of another kind")
 		return false
 	}
 	return true
 }
 
-func kindOf(c byte) kind {
-	switch {
-	case c < 0x80:
-		return kindUint
-	case c < 0xa0:
-		return kindArray
-	case c < 0xc0:
-		return kindText
-	case c >= 0xe0:
-		return kindInt
-	}
-	return forms[c-0xc0].kind
-}
-
-func (d *decoder) uint() uint64 {
-	if !d.next(kindUint) {
+func (c *codec) uint() uint64 {
+	if !c.next(kindUint) {
 		return 0
 	}
-	n, err := d.msgpack.DecodeUint64()
+	n, err := c.dec.DecodeUint64()
 	if err != nil {
-		d.fail("not a number")
+		c.fail("not a number")
 	}
 	return n
 }
 
-// uint32 is for numbers that do not fit more.
-func (d *decoder) uint32() uint32 {
-	n := d.uint()
-	if n > 1<<32-1 {
-		d.fail("number out of range")
-	}
-	return uint32(n)
-}
-
-func (d *decoder) millis() time.Duration {
-	n := d.uint()
-	if n > maxMillis {
-		d.fail("duration out of range")
+func (c *codec) length() int {
+	if !c.next(kindArray) {
 		return 0
 	}
-	return time.Duration(n) * time.Millisecond
+	n, err := c.dec.DecodeArrayLen()
+	if err != nil {
+		c.fail("not a length")
+	}
+	return n
 }
 
-const maxMillis = uint64(1<<63-1) / uint64(time.Millisecond)
-
-func (d *decoder) bytes() []byte {
-	if !d.next(kindBytes) {
+func (c *codec) block(want kind) []byte {
+	if !c.next(want) {
 		return nil
 	}
-	return d.block()
-}
-
-func (d *decoder) text() string {
-	if !d.next(kindText) {
-		return ""
-	}
-	return string(d.block())
-}
-
-func (d *decoder) block() []byte {
-	n, err := d.msgpack.DecodeBytesLen()
-	if err != nil || n < 0 || n > d.in.Len() {
-		d.fail("cut short")
+	n, err := c.dec.DecodeBytesLen()
+	if err != nil || n > c.in.Len() {
+		c.fail("not a length")
 		return nil
 	}
 	if n == 0 {
 		return nil
 	}
 	b := make([]byte, n)
-	if err := d.msgpack.ReadFull(b); err != nil {
-		d.fail("cut short")
+	if err := c.dec.ReadFull(b); err != nil {
+		c.fail("cut short")
 	}
 	return b
 }
 
-// fixed reads bin of exactly len(into) bytes.
-func (d *decoder) fixed(into []byte) {
-	b := d.bytes()
-	if d.err == nil && len(b) != len(into) {
-		d.fail("bytes of another length")
-		return
-	}
-	copy(into, b)
-}
-
-// list reads the length of an array whose elements are all alike; each takes at
-// least one byte, so it is never above what is left of the input.
-func (d *decoder) list() int {
-	if !d.next(kindArray) {
-		return 0
-	}
-	n, err := d.msgpack.DecodeArrayLen()
-	if err != nil || n < 0 || n > d.in.Len() {
-		d.fail("array longer than the frame")
-		return 0
-	}
-	return n
-}
-
-// array reads the length of a record of at least known elements and returns how
-// many more there are, for extra.
-func (d *decoder) array(known int) int {
-	n := d.list()
-	if d.err == nil && n < known {
-		d.fail("too few elements")
-	}
-	return max(0, n-known)
-}
-
-func (d *decoder) extra(n int) Extra {
-	if n == 0 || d.err != nil {
-		return Extra{}
-	}
-	x := Extra{n: n}
-	for range n {
-		raw, err := d.msgpack.DecodeRaw()
-		if err != nil {
-			d.fail("cut short")
-			return Extra{}
-		}
-		x.raw += string(raw)
-	}
-	return x
-}
-
-func (d *decoder) texts() []string {
-	n := d.list()
-	if n == 0 {
+// raw takes the next n elements as they are. The bytes are those of the input.
+func (c *codec) raw(n int) []byte {
+	if c.err != nil {
 		return nil
 	}
-	list := make([]string, 0, min(n, 64))
+	from := c.offset()
+	end := from
 	for range n {
-		list = append(list, d.text())
+		next, err := skip(c.b, end)
+		if err != nil {
+			c.fail("cut short")
+			return nil
+		}
+		end = next
 	}
-	return list
+	c.n -= n
+	c.in.Reset(c.b[end:])
+	return c.b[from:end]
 }

@@ -31,107 +31,150 @@ const (
 	ErrRateLimited    Code = 11 // rate_limited: above a rate; the error tells when to try again
 	ErrStorageFull    Code = 12 // storage_full: the log takes no more; reads go on
 	ErrWrongEpoch     Code = 13 // wrong_epoch: the condition names another epoch of the log
-	ErrStaleTerm      Code = 14 // stale_term: the fence has a higher value
+	ErrStaleTerm      Code = 14 // stale_term: the term is not the fence's value, or raises it too little
 	ErrConflict       Code = 15 // conflict: the fence has moved since it was read
 	ErrKeyReused      Code = 16 // key_reused: the idempotency key belongs to another message
 	ErrUnknownOutcome Code = 17 // unknown_outcome: whether the message is in the log cannot be told
 	ErrDraining       Code = 18 // unavailable: the registry is shutting down; come back later
 	ErrLimit          Code = 19 // limit_exceeded: too many connections, subscriptions, joins, …
-	ErrNotFound       Code = 20 // not_found
-	ErrUnsupported    Code = 21 // not_supported: also errors.ErrUnsupported
+	ErrNotFound       Code = 20 // not_found: there is no such thing
+	ErrUnsupported    Code = 21 // not_supported: the peer cannot do this; also errors.ErrUnsupported
 	ErrWrongKey       Code = 22 // wrong_key: the registry proved another key than the pinned one
 	ErrTimeout        Code = 23 // timeout: no answer within a deadline of the protocol
 	ErrNotConnected   Code = 24 // connection_failed: there is no connection to the registry
-	ErrClosed         Code = 25 // closed: the local side was closed; also net.ErrClosed
+	ErrClosed         Code = 25 // closed: the local side was closed
 )
 
-var codeNames = map[Code]string{
-	ErrInternal:       "internal",
-	ErrMalformed:      "malformed",
-	ErrVersion:        "version_mismatch",
-	ErrDenied:         "permission_denied",
-	ErrNotAdmitted:    "auth_required",
-	ErrNodeIDTaken:    "node_id_taken",
-	ErrInvalidTopic:   "invalid_argument",
-	ErrInvalidPattern: "invalid_argument",
-	ErrInvalid:        "invalid_argument",
-	ErrTooLarge:       "too_large",
-	ErrRateLimited:    "rate_limited",
-	ErrStorageFull:    "storage_full",
-	ErrWrongEpoch:     "wrong_epoch",
-	ErrStaleTerm:      "stale_term",
-	ErrConflict:       "conflict",
-	ErrKeyReused:      "key_reused",
-	ErrUnknownOutcome: "unknown_outcome",
-	ErrDraining:       "unavailable",
-	ErrLimit:          "limit_exceeded",
-	ErrNotFound:       "not_found",
-	ErrUnsupported:    "not_supported",
-	ErrWrongKey:       "wrong_key",
-	ErrTimeout:        "timeout",
-	ErrNotConnected:   "connection_failed",
-	ErrClosed:         "closed",
-}
-
-var codeTexts = map[Code]string{
-	ErrInvalidTopic:   "invalid topic",
-	ErrInvalidPattern: "invalid pattern",
-	ErrNotAdmitted:    "not admitted",
-	ErrNodeIDTaken:    "node id taken by another key",
-	ErrVersion:        "no protocol version in common",
-	ErrDraining:       "registry is draining",
-	ErrNotConnected:   "not connected",
-	ErrInternal:       "internal error",
-}
-
-var codeHints = map[Code]string{
-	ErrVersion:        "upgrade the older of the two sides",
-	ErrDenied:         "ask the registry's operator for access to this topic",
-	ErrNotAdmitted:    "the registry admits known keys or tokens only: ask its operator for a join token",
-	ErrNodeIDTaken:    "the registry bound this node id to another key: make a new identity",
-	ErrInvalidTopic:   "a topic is 1 to 1024 bytes of UTF-8 without control characters and '*', and does not begin with '$'",
-	ErrInvalidPattern: "a pattern is a topic, '*' alone, or a prefix ending in '.*' or ':*'",
-	ErrTooLarge:       "send less at once; the registry told its maximum when the session began",
-	ErrRateLimited:    "wait as long as the error says, then try again",
-	ErrStorageFull:    "the registry's disk is full; reads go on: free space there or shorten retention",
-	ErrWrongEpoch:     "the registry began a new log: read its state anew before writing",
-	ErrStaleTerm:      "a higher term was accepted since: read it before writing again",
-	ErrConflict:       "somebody else wrote first: read the newest state and decide again",
-	ErrKeyReused:      "use a new idempotency key for each message",
-	ErrUnknownOutcome: "read the topic to see whether the message is there before sending it again",
-	ErrDraining:       "the registry is restarting; try again in a moment",
-	ErrLimit:          "close what is not needed, or ask the operator for a higher limit",
-	ErrWrongKey:       "if the registry was really given a new key, run 'pilotgo registry forget HOST'; else somebody may be in between",
-	ErrTimeout:        "the registry took the connection but did not answer in time",
-	ErrNotConnected:   "check the host and port, and that a registry runs there: pilotgo registry serve",
-	ErrMalformed:      "the two sides do not speak the same protocol, or the network changed bytes",
+// codes tells of each: its name, its text where that is not the name with
+// spaces, and its hint.
+var codes = [...]struct{ name, text, hint string }{
+	ErrInternal: {
+		name: "internal",
+		text: "internal error",
+	},
+	ErrMalformed: {
+		name: "malformed",
+		hint: "the two sides do not speak the same protocol, or the network changed bytes",
+	},
+	ErrVersion: {
+		name: "version_mismatch",
+		text: "no protocol version in common",
+		hint: "upgrade the older of the two sides",
+	},
+	ErrDenied: {
+		name: "permission_denied",
+		hint: "ask the registry's operator for access to this topic",
+	},
+	ErrNotAdmitted: {
+		name: "auth_required",
+		text: "not admitted",
+		hint: "the registry admits known keys or tokens only: ask its operator for a join token",
+	},
+	ErrNodeIDTaken: {
+		name: "node_id_taken",
+		text: "node id taken by another key",
+		hint: "the registry bound this node id to another key: make a new identity",
+	},
+	ErrInvalidTopic: {
+		name: "invalid_argument",
+		text: "invalid topic",
+		hint: "a topic is 1 to 1024 bytes of UTF-8 without control characters and '*', and does not begin with '$'",
+	},
+	ErrInvalidPattern: {
+		name: "invalid_argument",
+		text: "invalid pattern",
+		hint: "a pattern is a topic, '*' alone, or a prefix ending in '.*' or ':*'",
+	},
+	ErrInvalid: {name: "invalid_argument"},
+	ErrTooLarge: {
+		name: "too_large",
+		hint: "send less at once; the registry told its maximum when the session began",
+	},
+	ErrRateLimited: {
+		name: "rate_limited",
+		hint: "wait as long as the error says, then try again",
+	},
+	ErrStorageFull: {
+		name: "storage_full",
+		hint: "the registry's disk is full; reads go on: free space there or shorten retention",
+	},
+	ErrWrongEpoch: {
+		name: "wrong_epoch",
+		hint: "the registry began a new log: read its state anew before writing",
+	},
+	ErrStaleTerm: {
+		name: "stale_term",
+		hint: "a higher term was accepted since: read it before writing again",
+	},
+	ErrConflict: {
+		name: "conflict",
+		hint: "somebody else wrote first: read the newest state and decide again",
+	},
+	ErrKeyReused: {
+		name: "key_reused",
+		hint: "use a new idempotency key for each message",
+	},
+	ErrUnknownOutcome: {
+		name: "unknown_outcome",
+		hint: "read the topic to see whether the message is there before sending it again",
+	},
+	ErrDraining: {
+		name: "unavailable",
+		text: "registry is draining",
+		hint: "the registry is restarting; try again in a moment",
+	},
+	ErrLimit: {
+		name: "limit_exceeded",
+		hint: "close what is not needed, or ask the operator for a higher limit",
+	},
+	ErrNotFound:    {name: "not_found"},
+	ErrUnsupported: {name: "not_supported"},
+	ErrWrongKey: {
+		name: "wrong_key",
+		hint: "if the registry was really given a new key, run 'pilotgo registry forget HOST'; else somebody may be in between",
+	},
+	ErrTimeout: {
+		name: "timeout",
+		hint: "the registry took the connection but did not answer in time",
+	},
+	ErrNotConnected: {
+		name: "connection_failed",
+		text: "not connected",
+		hint: "check the host and port, and that a registry runs there: pilotgo registry serve",
+	},
+	ErrClosed: {name: "closed"},
 }
 
 // Codes lists every code this build knows, in rising order.
 func Codes() []Code {
-	codes := make([]Code, 0, len(codeNames))
-	for c := ErrInternal; c <= ErrClosed; c++ {
-		codes = append(codes, c)
+	var list []Code
+	for c := ErrInternal; c < Code(len(codes)); c++ {
+		list = append(list, c)
 	}
-	return codes
+	return list
 }
 
 // Name is the stable text of the code, in pilotctl's spelling where pilotctl
 // has the same error. An unknown code is "code_N".
 func (c Code) Name() string {
-	if n, ok := codeNames[c]; ok {
-		return n
+	if 0 < c && c < Code(len(codes)) {
+		return codes[c].name
 	}
 	return fmt.Sprintf("code_%d", uint64(c))
 }
 
 // Hint tells a person what to do about the error; it may be empty.
-func (c Code) Hint() string { return codeHints[c] }
+func (c Code) Hint() string {
+	if c < Code(len(codes)) {
+		return codes[c].hint
+	}
+	return ""
+}
 
 // Error makes a Code usable as a sentinel.
 func (c Code) Error() string {
-	if t, ok := codeTexts[c]; ok {
-		return t
+	if c < Code(len(codes)) && codes[c].text != "" {
+		return codes[c].text
 	}
 	return strings.ReplaceAll(c.Name(), "_", " ")
 }
@@ -151,10 +194,11 @@ type Error struct {
 	// RetryAfter is when trying again makes sense; 0 where the registry does not say.
 	RetryAfter time.Duration
 
-	// Topic and Fence are set on ErrStaleTerm, ErrConflict and ErrWrongEpoch: the
-	// fence that refused, with the value it has. It was told, not read: read up to
-	// Fence.S before deciding anew.
+	// Topic, Epoch and Fence are set on ErrStaleTerm, ErrConflict and
+	// ErrWrongEpoch: the fence that refused, with the log's epoch and the value it
+	// has there. It was told, not read: read up to Fence.S before deciding anew.
 	Topic string
+	Epoch EpochID
 	Fence Fence
 }
 

@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // FrameType is the first element of a frame.
 type FrameType uint64
@@ -45,6 +48,47 @@ const (
 	TypeGap        FrameType = 52
 )
 
+var typeNames = [...]string{
+	TypeHello:      "Hello",
+	TypeWelcome:    "Welcome",
+	TypeDrain:      "Drain",
+	TypeFail:       "Fail",
+	TypeDone:       "Done",
+	TypeSuccessor:  "Successor",
+	TypeGetFence:   "GetFence",
+	TypeFenceState: "FenceState",
+	TypeSetFence:   "SetFence",
+	TypeJoin:       "Join",
+	TypeGetJoined:  "GetJoined",
+	TypeJoinedPage: "JoinedPage",
+	TypeGetInbox:   "GetInbox",
+	TypeInboxPage:  "InboxPage",
+	TypeClearInbox: "ClearInbox",
+	TypeGetInfo:    "GetInfo",
+	TypeInfoState:  "InfoState",
+	TypeGetNodes:   "GetNodes",
+	TypeNodesPage:  "NodesPage",
+	TypeGetTopics:  "GetTopics",
+	TypeTopicsPage: "TopicsPage",
+	TypeOpenLane:   "OpenLane",
+	TypePublish:    "Publish",
+	TypeAcks:       "Acks",
+	TypeRefuse:     "Refuse",
+	TypeSubscribe:  "Subscribe",
+	TypeSubscribed: "Subscribed",
+	TypeDeliver:    "Deliver",
+	TypeCaughtUp:   "CaughtUp",
+	TypeGap:        "Gap",
+}
+
+// String is the name of the frame, or "frame N" where this version has none.
+func (t FrameType) String() string {
+	if t < FrameType(len(typeNames)) && typeNames[t] != "" {
+		return typeNames[t]
+	}
+	return "frame " + strconv.FormatUint(uint64(t), 10)
+}
+
 // Frame is one message of the protocol between the two sides.
 type Frame interface {
 	// Type is the frame's number.
@@ -54,39 +98,71 @@ type Frame interface {
 	Append(b []byte) []byte
 }
 
-// parsers read the body of a frame that Validate has passed.
-var parsers = map[FrameType]func(b []byte) (Frame, error){
-	TypeHello:      parse(&helloSpec),
-	TypeWelcome:    parse(&welcomeSpec),
-	TypeDrain:      parse(&drainSpec),
-	TypeFail:       parse(&failSpec),
-	TypeDone:       parse(&doneSpec),
-	TypeSuccessor:  parse(&successorSpec),
-	TypeGetFence:   parse(&getFenceSpec),
-	TypeFenceState: parse(&fenceStateSpec),
-	TypeSetFence:   parse(&setFenceSpec),
-	TypeJoin:       parse(&joinSpec),
-	TypeGetJoined:  parse(&getJoinedSpec),
-	TypeJoinedPage: parse(&joinedPageSpec),
-	TypeGetInbox:   parse(&getInboxSpec),
-	TypeInboxPage:  parse(&inboxPageSpec),
-	TypeClearInbox: parse(&clearInboxSpec),
-	TypeGetInfo:    parse(&getInfoSpec),
-	TypeInfoState:  parse(&infoStateSpec),
-	TypeGetNodes:   parse(&getNodesSpec),
-	TypeNodesPage:  parse(&nodesPageSpec),
-	TypeGetTopics:  parse(&getTopicsSpec),
-	TypeTopicsPage: parse(&topicsPageSpec),
-	TypeOpenLane:   parse(&openLaneSpec),
-	TypeRefuse:     parse(&refuseSpec),
-	TypeSubscribe:  parse(&subscribeSpec),
-	TypeSubscribed: parse(&subscribedSpec),
-	TypeCaughtUp:   parse(&caughtUpSpec),
-	TypeGap:        parse(&gapSpec),
-
-	TypePublish: func(b []byte) (Frame, error) { f := &Publish{}; return f, f.Parse(b) },
-	TypeAcks:    func(b []byte) (Frame, error) { f := &Acks{}; return f, f.Parse(b) },
-	TypeDeliver: func(b []byte) (Frame, error) { f := &Deliver{}; return f, f.Parse(b) },
+// newFrame makes an empty frame of a type; nil for a type this version does not know.
+func newFrame(t FrameType) Frame {
+	switch t {
+	case TypeHello:
+		return new(Hello)
+	case TypeWelcome:
+		return new(Welcome)
+	case TypeDrain:
+		return new(Drain)
+	case TypeFail:
+		return new(Fail)
+	case TypeDone:
+		return new(Done)
+	case TypeSuccessor:
+		return new(Successor)
+	case TypeGetFence:
+		return new(GetFence)
+	case TypeFenceState:
+		return new(FenceState)
+	case TypeSetFence:
+		return new(SetFence)
+	case TypeJoin:
+		return new(Join)
+	case TypeGetJoined:
+		return new(GetJoined)
+	case TypeJoinedPage:
+		return new(JoinedPage)
+	case TypeGetInbox:
+		return new(GetInbox)
+	case TypeInboxPage:
+		return new(InboxPage)
+	case TypeClearInbox:
+		return new(ClearInbox)
+	case TypeGetInfo:
+		return new(GetInfo)
+	case TypeInfoState:
+		return new(InfoState)
+	case TypeGetNodes:
+		return new(GetNodes)
+	case TypeNodesPage:
+		return new(NodesPage)
+	case TypeGetTopics:
+		return new(GetTopics)
+	case TypeTopicsPage:
+		return new(TopicsPage)
+	case TypeOpenLane:
+		return new(OpenLane)
+	case TypePublish:
+		return new(Publish)
+	case TypeAcks:
+		return new(Acks)
+	case TypeRefuse:
+		return new(Refuse)
+	case TypeSubscribe:
+		return new(Subscribe)
+	case TypeSubscribed:
+		return new(Subscribed)
+	case TypeDeliver:
+		return new(Deliver)
+	case TypeCaughtUp:
+		return new(CaughtUp)
+	case TypeGap:
+		return new(Gap)
+	}
+	return nil
 }
 
 // Parse reads the body of any frame. The error is ErrMalformed, also for a type
@@ -96,81 +172,38 @@ func Parse(b []byte) (Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, ok := parsers[t]
-	if !ok {
-		return nil, Errorf(ErrMalformed, "unknown frame type %d", t)
+	f := newFrame(t)
+	switch f := f.(type) {
+	case nil:
+		return nil, Errorf(ErrMalformed, "unknown %v", t)
+	case listed:
+		err = parseFrame(b, f)
+	case interface{ Parse(b []byte) error }:
+		err = f.Parse(b)
 	}
-	f, err := p(b)
 	if err != nil {
-		return nil, fmt.Errorf("parse frame of type %d: %w", t, err)
+		return nil, fmt.Errorf("parse %v: %w", t, err)
 	}
 	return f, nil
 }
 
 // PeekType reads the type of a frame without checking the rest of it.
 func PeekType(b []byte) (FrameType, error) {
-	if len(b) == 0 || !isArray(b[0]) {
-		return 0, malformed("not an array", 0)
+	n, size, k := readHead(b)
+	if k != kindArray || n == 0 {
+		return 0, malformed("no array with a type", 0)
 	}
-	h, fault := readHead(b, 0)
-	if fault != "" {
-		return 0, malformed(fault, 0)
+	t, _, k := readHead(b[size:])
+	if k != kindUint {
+		return 0, malformed("the type is no number", size)
 	}
-	if h.value == 0 {
-		return 0, malformed("empty array", 0)
-	}
-	t, fault := readHead(b, h.size)
-	switch {
-	case fault != "":
-		return 0, malformed(fault, h.size)
-	case t.kind != kindUint:
-		return 0, malformed("type is not a number", h.size)
-	}
-	return FrameType(t.value), nil
+	return FrameType(t), nil
 }
 
-// spec describes a frame of the cold path once for both directions: how many
-// elements it has besides its type, how to write and how to read them.
-type spec[T any] struct {
-	typ   FrameType
-	known int
-	write func(e *encoder, f *T)
-	read  func(d *decoder, f *T)
-	extra func(f *T) *Extra
-}
-
-func (s *spec[T]) append(b []byte, f *T) []byte {
-	e := newEncoder()
-	x := *s.extra(f)
-	e.array(1+s.known, x)
-	e.uint(uint64(s.typ))
-	s.write(e, f)
-	e.extra(x)
-	return append(b, e.buf.Bytes()...)
-}
-
-// framePointer ties a frame struct to its pointer's methods.
-type framePointer[T any] interface {
-	*T
-	Frame
-}
-
-func parse[T any, P framePointer[T]](s *spec[T]) func(b []byte) (Frame, error) {
-	return func(b []byte) (Frame, error) {
-		if err := Validate(b); err != nil {
-			return nil, err
-		}
-		f := new(T)
-		d := newDecoder(b)
-		n := d.array(1 + s.known)
-		if t := d.uint(); d.err == nil && FrameType(t) != s.typ {
-			d.fail("another frame type")
-		}
-		s.read(d, f)
-		*s.extra(f) = d.extra(n)
-		if d.err != nil {
-			return nil, d.err
-		}
-		return P(f), nil
+// checkID is for requests: an answer with ID 0 would concern the channel.
+func checkID(id uint64) error {
+	if id == 0 {
+		return Errorf(ErrInvalid, "a request has an id above 0")
 	}
+	return nil
 }

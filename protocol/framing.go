@@ -11,7 +11,8 @@ import (
 // that counts the bytes of the MessagePack array behind it.
 const LengthSize = 4
 
-// AppendFrame appends the length and the body that appendBody writes.
+// AppendFrame appends a frame with its length before it. It allocates nothing
+// when b has room and f is kept from one call to the next.
 func AppendFrame(b []byte, f Frame) []byte {
 	at := len(b)
 	b = append(b, 0, 0, 0, 0)
@@ -26,93 +27,111 @@ type Reader struct {
 	r    io.Reader
 	buf  []byte
 	at   int // start of what is unread
-	max  int
+	most int
 	fail error
 }
 
-// NewReader reads frames of up to max bytes.
-func NewReader(r io.Reader, max int) *Reader { return &Reader{r: r, max: max} }
+// NewReader reads frames of up to most bytes.
+func NewReader(r io.Reader, most int) *Reader { return &Reader{r: r, most: most} }
 
 // SetMax changes the maximum for the frames that follow.
-func (r *Reader) SetMax(max int) { r.max = max }
+func (r *Reader) SetMax(most int) { r.most = most }
 
 // Next returns the body of the next frame, valid until the following call.
 // A clean end between two frames is io.EOF, an end inside one
 // io.ErrUnexpectedEOF. A length of zero is ErrMalformed, one above the maximum
-// ErrTooLarge; both are final.
+// ErrTooLarge; both are final. After any other error Next goes on where it was.
 func (r *Reader) Next() ([]byte, error) {
 	if r.fail != nil {
 		return nil, r.fail
 	}
 	if err := r.fill(LengthSize); err != nil {
-		return nil, r.failed(err)
+		return nil, err
 	}
-	n := int64(binary.BigEndian.Uint32(r.buf[r.at:]))
-	switch {
-	case n == 0:
-		return nil, r.failed(Errorf(ErrMalformed, "frame of length 0"))
-	case n > int64(r.max):
-		return nil, r.failed(Errorf(ErrTooLarge, "frame of %d bytes, maximum %d", n, r.max))
+	n, err := r.length()
+	if err != nil {
+		r.fail = err
+		return nil, err
 	}
-	if err := r.fill(LengthSize + int(n)); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, r.failed(err)
+	if err := r.fill(LengthSize + n); err != nil {
+		return nil, err
 	}
-	body := r.buf[r.at+LengthSize : r.at+LengthSize+int(n)]
-	r.at += LengthSize + int(n)
+	body := r.buf[r.at+LengthSize : r.at+LengthSize+n]
+	r.at += LengthSize + n
 	return body, nil
 }
 
-// Buffered reports whether a whole frame is at hand without reading.
+// Buffered reports whether Next would return without reading.
 func (r *Reader) Buffered() bool {
+	if r.fail != nil {
+		return true
+	}
 	have := len(r.buf) - r.at
-	return have >= LengthSize && have-LengthSize >= int(binary.BigEndian.Uint32(r.buf[r.at:]))
+	if have < LengthSize {
+		return false
+	}
+	n, err := r.length()
+	return err != nil || have-LengthSize >= n
 }
 
-func (r *Reader) failed(err error) error {
-	r.fail = err
-	return err
+// length is that of the next frame, once its four bytes have arrived.
+func (r *Reader) length() (int, error) {
+	n := binary.BigEndian.Uint32(r.buf[r.at:])
+	switch {
+	case n == 0:
+		return 0, Errorf(ErrMalformed, "frame of length 0")
+	case int64(n) > int64(r.most):
+		return 0, Errorf(ErrTooLarge, "frame of %d bytes, maximum %d", n, r.most)
+	}
+	return int(n), nil
 }
 
 const (
-	readChunk = 16 << 10 // what one read asks for at least
-	keepMax   = 64 << 10 // a buffer above this is given back when it is empty
+	readChunk = 16 << 10 // what is free for a read, at least, after growing
+	readLeast = readChunk / 4
+	keepMost  = 64 << 10 // a buffer above this is given back when it is empty
+	maxEmpty  = 100      // reads in a row that bring nothing
 )
 
-// fill reads until n bytes are unread in the buffer. It never makes the buffer
-// more than twice what has arrived plus one chunk.
+// fill reads until n bytes are unread in the buffer.
 func (r *Reader) fill(n int) error {
-	for len(r.buf)-r.at < n {
-		if r.at == len(r.buf) {
-			r.buf, r.at = r.buf[:0], 0
-			if cap(r.buf) > keepMax {
-				r.buf = nil
-			}
-		}
-		if cap(r.buf)-len(r.buf) < readChunk/4 {
-			r.grow(n)
-		}
+	for empty := 0; len(r.buf)-r.at < n; {
+		r.makeRoom(n)
 		got, err := r.r.Read(r.buf[len(r.buf):cap(r.buf)])
 		r.buf = r.buf[:len(r.buf)+got]
-		if err != nil && len(r.buf)-r.at < n {
-			if errors.Is(err, io.EOF) && len(r.buf) > r.at {
-				return io.ErrUnexpectedEOF
-			}
+		switch {
+		case len(r.buf)-r.at >= n:
+			// An error will come again.
+		case errors.Is(err, io.EOF) && len(r.buf) > r.at:
+			return io.ErrUnexpectedEOF
+		case err != nil:
 			return err
-		}
-		if got < 0 || got == 0 && err == nil && cap(r.buf) == len(r.buf) {
-			return fmt.Errorf("read frame: %w", io.ErrNoProgress)
+		case got == 0:
+			if empty++; empty == maxEmpty {
+				return fmt.Errorf("read frame: %w", io.ErrNoProgress)
+			}
+		default:
+			empty = 0
 		}
 	}
 	return nil
 }
 
-func (r *Reader) grow(n int) {
+// makeRoom makes the buffer fit for a read towards n unread bytes. It takes at
+// most twice what has arrived and a chunk, whatever n is.
+func (r *Reader) makeRoom(n int) {
 	have := len(r.buf) - r.at
-	want := max(readChunk, min(2*have+readChunk, n+readChunk))
-	if cap(r.buf) >= want && r.at > 0 {
+	if have == 0 {
+		r.buf, r.at = r.buf[:0], 0
+		if cap(r.buf) > keepMost {
+			r.buf = nil
+		}
+	}
+	if cap(r.buf)-len(r.buf) >= readLeast {
+		return
+	}
+	want := readChunk + min(2*have, n)
+	if cap(r.buf) >= want {
 		copy(r.buf, r.buf[r.at:])
 		r.buf, r.at = r.buf[:have], 0
 		return

@@ -21,6 +21,13 @@ func appendUint(b []byte, n uint64) []byte {
 	}
 }
 
+func appendFlag(b []byte, set bool) []byte {
+	if set {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
 func appendArray(b []byte, n int) []byte {
 	switch {
 	case n < 1<<4:
@@ -76,32 +83,38 @@ func (c *cursor) head(want kind) uint64 {
 	if c.err != nil {
 		return 0
 	}
-	h, fault := readHead(c.b, c.at)
-	switch {
-	case fault != "":
-		c.fail(fault)
-		return 0
-	case h.kind != want:
+	n, size, k := readHead(c.b[c.at:])
+	if k != want {
 		c.fail("a value of another kind")
 		return 0
 	}
-	c.at += h.size
-	return h.value
+	c.at += size
+	return n
 }
 
 func (c *cursor) uint() uint64 { return c.head(kindUint) }
 
-func (c *cursor) uint32() uint32 {
+// flag is a number that is 0 or 1.
+func (c *cursor) flag() bool {
+	n := c.uint()
+	if n > 1 {
+		c.fail("neither 0 nor 1")
+	}
+	return n == 1
+}
+
+func (c *cursor) node() NodeID {
 	n := c.uint()
 	if n > 1<<32-1 {
 		c.fail("number out of range")
 	}
-	return uint32(n)
+	return NodeID(n)
 }
 
+// block is the bytes of a text or bin, those of the input; nil when empty.
 func (c *cursor) block(want kind) []byte {
 	n := int(c.head(want))
-	if c.err != nil {
+	if n == 0 {
 		return nil
 	}
 	b := c.b[c.at : c.at+n : c.at+n]
@@ -110,10 +123,9 @@ func (c *cursor) block(want kind) []byte {
 }
 
 func (c *cursor) bytes() []byte { return c.block(kindBytes) }
-func (c *cursor) text() string  { return string(c.block(kindText)) }
 
-// textOr is text that allocates nothing when it equals known.
-func (c *cursor) textOr(known string) string {
+// text allocates nothing when it equals known.
+func (c *cursor) text(known string) string {
 	b := c.block(kindText)
 	if string(b) == known {
 		return known
@@ -121,7 +133,21 @@ func (c *cursor) textOr(known string) string {
 	return string(b)
 }
 
+// frame begins a frame with so many elements behind its type, and returns how
+// many more it has, for extra.
+func (c *cursor) frame(want FrameType, known int) (more int) {
+	more = c.array(1 + known)
+	if t := c.uint(); c.err == nil && FrameType(t) != want {
+		c.fail("another frame type")
+	}
+	return more
+}
+
 func (c *cursor) list() int { return int(c.head(kindArray)) }
+
+// fit is how many of n elements to make room for, when each takes at least so
+// many bytes: the others cannot be there.
+func (c *cursor) fit(n, least int) int { return min(n, (len(c.b)-c.at)/least) }
 
 func (c *cursor) array(known int) (more int) {
 	n := c.list()
@@ -131,15 +157,10 @@ func (c *cursor) array(known int) (more int) {
 	return max(0, n-known)
 }
 
+// exactly begins a nested record that has no room for more.
 func (c *cursor) exactly(n int) {
 	if got := c.list(); c.err == nil && got != n {
 		c.fail("record of another length")
-	}
-}
-
-func (c *cursor) frameType(want FrameType) {
-	if t := c.uint(); c.err == nil && FrameType(t) != want {
-		c.fail("another frame type")
 	}
 }
 

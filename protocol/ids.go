@@ -80,10 +80,16 @@ type Seq uint64
 type Time uint64
 
 // TimeOf converts; times before 1970 become 0.
-func TimeOf(t time.Time) Time { return Time(max(0, t.UnixNano())) }
+func TimeOf(t time.Time) Time {
+	sec := t.Unix()
+	if sec < 0 {
+		return 0
+	}
+	return Time(sec)*1e9 + Time(t.Nanosecond())
+}
 
 // Time converts to UTC.
-func (t Time) Time() time.Time { return time.Unix(0, int64(t)).UTC() }
+func (t Time) Time() time.Time { return time.Unix(int64(t/1e9), int64(t%1e9)).UTC() }
 
 // EpochID names one incarnation of a log; 0 is none.
 type EpochID uint64
@@ -113,13 +119,3 @@ type Instance [16]byte
 
 // String is 32 hex digits.
 func (i Instance) String() string { return hex.EncodeToString(i[:]) }
-
-// MaxTerm is the highest value of a fence: above it jq and JavaScript lose digits.
-const MaxTerm = 1<<53 - 1
-
-// Fence is the state of a topic's fence within one epoch. K is its value, 0
-// while unset; S is the seq of the last fenced message on the topic itself.
-type Fence struct {
-	K uint64
-	S Seq
-}

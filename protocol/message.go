@@ -1,5 +1,7 @@
 package protocol
 
+import "bytes"
+
 // Message is one message as readers get it.
 type Message struct {
 	Seq    Seq
@@ -37,17 +39,38 @@ func (m *Message) Term() uint64 {
 	return 0
 }
 
+// Own copies what Parse left in the frame, so that m may be kept when the frame
+// is gone. A message of a page needs none.
+func (m *Message) Own() {
+	own := make([]byte, 0, len(m.Payload)+len(m.Key))
+	m.Payload, own = keep(m.Payload, own)
+	m.Key, _ = keep(m.Key, own)
+}
+
+// keep appends b to own and returns the copy; nil stays nil.
+func keep(b, own []byte) (kept, rest []byte) {
+	if b == nil {
+		return nil, own
+	}
+	n := len(own)
+	own = append(own, b...)
+	return own[n:len(own):len(own)], own
+}
+
 // Deliver hands a message to a subscription.
 type Deliver struct{ Message }
 
-const deliverKnown = 9
+const (
+	messageKnown = 9
+	markKnown    = 2
+)
 
 // Type is TypeDeliver.
 func (f *Deliver) Type() FrameType { return TypeDeliver }
 
 // Append appends the frame. It allocates nothing when b has room.
 func (f *Deliver) Append(b []byte) []byte {
-	b = appendArray(b, 1+deliverKnown+f.Extra.n)
+	b = appendArray(b, 1+messageKnown+f.Extra.n)
 	b = appendUint(b, uint64(TypeDeliver))
 	return f.appendFields(b)
 }
@@ -63,41 +86,40 @@ func (m *Message) appendFields(b []byte) []byte {
 	b = appendBytes(b, m.Key)
 	b = appendArray(b, len(m.Fences))
 	for _, f := range m.Fences {
-		b = appendArray(b, 2)
+		b = appendArray(b, markKnown)
 		b = appendText(b, f.Topic)
 		b = appendUint(b, f.Term)
 	}
 	return append(b, m.Extra.raw...)
 }
 
-// Parse reads the frame. Payload and Key alias b; a Topic equal to the one f
-// already has is kept, so that a reader of one topic allocates none.
+// Parse reads the frame. Payload and Key alias b until Own; a Topic equal to the
+// one f already has is kept, so that a reader of one topic allocates none. After
+// an error f is of no use.
 func (f *Deliver) Parse(b []byte) error {
 	if err := Validate(b); err != nil {
 		return err
 	}
 	c := cursor{b: b}
-	more := c.array(1 + deliverKnown)
-	c.frameType(TypeDeliver)
-	f.readFields(&c, more)
+	f.readFields(&c, c.frame(TypeDeliver, messageKnown))
 	return c.err
 }
 
 func (m *Message) readFields(c *cursor, more int) {
 	m.Seq = Seq(c.uint())
 	m.Time = Time(c.uint())
-	m.Sender = NodeID(c.uint32())
-	m.Origin = NodeID(c.uint32())
-	m.To = NodeID(c.uint32())
-	m.Topic = c.textOr(m.Topic)
+	m.Sender = c.node()
+	m.Origin = c.node()
+	m.To = c.node()
+	m.Topic = c.text(m.Topic)
 	m.Payload = c.bytes()
 	m.Key = c.bytes()
 	m.Fences = nil
 	if n := c.list(); n > 0 {
-		m.Fences = make([]Mark, 0, min(n, 2))
+		m.Fences = make([]Mark, 0, c.fit(n, 1+markKnown))
 		for range n {
-			c.exactly(2)
-			m.Fences = append(m.Fences, Mark{Topic: c.textOr(m.Topic), Term: c.uint()})
+			c.exactly(markKnown)
+			m.Fences = append(m.Fences, Mark{Topic: c.text(m.Topic), Term: c.uint()})
 			if c.err != nil {
 				return
 			}
@@ -106,28 +128,20 @@ func (m *Message) readFields(c *cursor, more int) {
 	m.Extra = c.extra(more)
 }
 
-func (e *encoder) messages(list []Message) {
-	e.list(len(list))
-	for i := range list {
-		e.array(deliverKnown, list[i].Extra)
-		e.buf.Write(list[i].appendFields(nil))
+// message is a Message in a page: an array of the same elements as a Deliver has
+// behind its type.
+func (c *codec) message(m *Message) {
+	switch c.mode {
+	case counting:
+		c.n++
+	case writing:
+		b := appendArray(c.out.AvailableBuffer(), messageKnown+m.Extra.n)
+		c.out.Write(m.appendFields(b))
+	case reading:
+		own := cursor{b: bytes.Clone(c.raw(1))}
+		m.readFields(&own, own.array(messageKnown))
+		if own.err != nil {
+			c.fail("not a message")
+		}
 	}
-}
-
-func (d *decoder) messages() []Message {
-	return records(d, func(m *Message) {
-		if !d.next(kindArray) {
-			return
-		}
-		raw, err := d.msgpack.DecodeRaw() // owned by the message
-		if err != nil {
-			d.fail("cut short")
-			return
-		}
-		c := cursor{b: raw}
-		m.readFields(&c, c.array(deliverKnown))
-		if d.err == nil && c.err != nil {
-			d.err = c.err
-		}
-	})
 }

@@ -18,10 +18,24 @@ type OpenLane struct {
 	Extra Extra
 }
 
-var openLaneSpec = spec[OpenLane]{TypeOpenLane, 1,
-	func(e *encoder, f *OpenLane) { e.uint(uint64(f.Lane)) },
-	func(d *decoder, f *OpenLane) { f.Lane = Lane(d.uint()) },
-	func(f *OpenLane) *Extra { return &f.Extra }}
+// Type is TypeOpenLane.
+func (f *OpenLane) Type() FrameType { return TypeOpenLane }
+
+// Append appends the frame.
+func (f *OpenLane) Append(b []byte) []byte { return appendFrame(b, f) }
+
+func (f *OpenLane) fields(c *codec) {
+	number(c, &f.Lane)
+	c.extra(&f.Extra)
+}
+
+// Check reports what is wrong with the frame as a request: ErrInvalid.
+func (f *OpenLane) Check() error {
+	if f.Lane > LaneUrgent {
+		return Errorf(ErrInvalid, "lane %d", f.Lane)
+	}
+	return nil
+}
 
 // PublishFlags tell how a publish is meant.
 type PublishFlags uint64
@@ -71,8 +85,7 @@ type Publish struct {
 const (
 	publishKnown   = 11
 	conditionKnown = 6
-
-	conditionExpects = 1 // in a condition's flags
+	ackKnown       = 4
 )
 
 // Type is TypePublish.
@@ -104,37 +117,45 @@ func (c *Condition) append(b []byte) []byte {
 	b = appendText(b, c.Topic)
 	b = appendUint(b, uint64(c.Epoch))
 	b = appendUint(b, c.Term)
-	var flags, expect uint64
-	if c.HasExpect {
-		flags, expect = conditionExpects, uint64(c.Expect)
+	expect := c.Expect
+	if !c.HasExpect {
+		expect = 0
 	}
-	b = appendUint(b, flags)
-	b = appendUint(b, expect)
+	b = appendFlag(b, c.HasExpect)
+	b = appendUint(b, uint64(expect))
 	return appendUint(b, c.Raise)
 }
 
-// Parse reads the frame. Key, Payload and Slot alias b; a Topic equal to the one
-// f already has is kept.
+// Own copies what Parse left in the frame, so that f may be kept when the frame
+// is gone.
+func (f *Publish) Own() {
+	own := make([]byte, 0, len(f.Key)+len(f.Payload)+len(f.Slot))
+	f.Key, own = keep(f.Key, own)
+	f.Payload, own = keep(f.Payload, own)
+	f.Slot, _ = keep(f.Slot, own)
+}
+
+// Parse reads the frame. Key, Payload and Slot alias b until Own; a Topic equal
+// to the one f already has is kept. After an error f is of no use.
 func (f *Publish) Parse(b []byte) error {
 	if err := Validate(b); err != nil {
 		return err
 	}
 	c := cursor{b: b}
-	more := c.array(1 + publishKnown)
-	c.frameType(TypePublish)
+	more := c.frame(TypePublish, publishKnown)
 	f.N = c.uint()
 	f.Flags = PublishFlags(c.uint())
 	f.Key = c.bytes()
 	f.Epoch = EpochID(c.uint())
 	f.Head = Seq(c.uint())
-	f.Topic = c.textOr(f.Topic)
+	f.Topic = c.text(f.Topic)
 	f.Payload = c.bytes()
 	f.Slot = c.bytes()
-	f.To = NodeID(c.uint32())
-	f.Origin = NodeID(c.uint32())
+	f.To = c.node()
+	f.Origin = c.node()
 	f.Conditions = nil
 	if n := c.list(); n > 0 {
-		f.Conditions = make([]Condition, 0, min(n, 2))
+		f.Conditions = make([]Condition, 0, c.fit(n, 1+conditionKnown))
 		for range n {
 			f.Conditions = append(f.Conditions, readCondition(&c, f.Topic))
 			if c.err != nil {
@@ -148,14 +169,78 @@ func (f *Publish) Parse(b []byte) error {
 
 func readCondition(c *cursor, topic string) Condition {
 	c.exactly(conditionKnown)
-	x := Condition{Topic: c.textOr(topic), Epoch: EpochID(c.uint()), Term: c.uint()}
-	flags, expect := c.uint(), c.uint()
-	if flags > conditionExpects || flags == 0 && expect != 0 {
-		c.fail("condition flags")
+	x := Condition{Topic: c.text(topic), Epoch: EpochID(c.uint()), Term: c.uint()}
+	x.HasExpect, x.Expect, x.Raise = c.flag(), Seq(c.uint()), c.uint()
+	if !x.HasExpect && x.Expect != 0 {
+		c.fail("an expected seq that is not expected")
 	}
-	x.HasExpect, x.Expect = flags == conditionExpects, Seq(expect)
-	x.Raise = c.uint()
 	return x
+}
+
+// Check reports what is wrong with the frame as a request, apart from what only
+// the registry can know: ErrInvalidTopic, ErrTooLarge or ErrInvalid. Of the
+// limits it looks at Payload; 0 stands for DefaultPayload.
+func (f *Publish) Check(l Limits) error {
+	if l.Payload == 0 {
+		l.Payload = DefaultPayload
+	}
+	switch {
+	case f.Flags&^(FlagResend|FlagJoin) != 0:
+		return Errorf(ErrInvalid, "flags %#x", uint64(f.Flags))
+	case len(f.Key) == 0:
+		return Errorf(ErrInvalid, "no idempotency key")
+	case len(f.Key) > MaxKey:
+		return Errorf(ErrInvalid, "key of %d bytes, maximum %d", len(f.Key), MaxKey)
+	case len(f.Slot) > MaxSlot:
+		return Errorf(ErrInvalid, "slot of %d bytes, maximum %d", len(f.Slot), MaxSlot)
+	case uint64(len(f.Payload)) > min(l.Payload, MaxPayload):
+		return tooLarge("bytes of payload", len(f.Payload), int(min(l.Payload, MaxPayload)))
+	}
+	if err := f.checkPlace(); err != nil {
+		return err
+	}
+	return checkConditions(f.Conditions)
+}
+
+// checkPlace checks where the message is to go: on a topic, or to a node.
+func (f *Publish) checkPlace() error {
+	switch {
+	case f.To == 0:
+		return ValidTopic(f.Topic)
+	case f.Topic != "":
+		return Errorf(ErrInvalid, "both a topic and a recipient")
+	case len(f.Slot) > 0:
+		return Errorf(ErrInvalid, "a direct message has no slot")
+	}
+	return nil
+}
+
+func checkConditions(list []Condition) error {
+	if len(list) > MaxConditions {
+		return Errorf(ErrInvalid, "%d conditions, maximum %d", len(list), MaxConditions)
+	}
+	for i := range list {
+		if err := list[i].check(); err != nil {
+			return err
+		}
+		if i > 0 && list[i].Topic == list[0].Topic {
+			return Errorf(ErrInvalid, "two conditions on %q", list[i].Topic)
+		}
+	}
+	return nil
+}
+
+func (c *Condition) check() error {
+	if err := ValidTopic(c.Topic); err != nil {
+		return err
+	}
+	switch {
+	case c.Term == 0 || c.Term > MaxTerm:
+		return Errorf(ErrInvalid, "term %d is not from 1 to 2^53-1", c.Term)
+	case c.Raise != 0 && (c.Raise < c.Term || c.Raise > MaxTerm):
+		return Errorf(ErrInvalid, "raise %d is not from the term %d to 2^53-1", c.Raise, c.Term)
+	}
+	return nil
 }
 
 // Ack tells that a message is in the log.
@@ -172,8 +257,6 @@ type Acks struct {
 	Extra Extra
 }
 
-const ackKnown = 4
-
 // Type is TypeAcks.
 func (f *Acks) Type() FrameType { return TypeAcks }
 
@@ -187,34 +270,23 @@ func (f *Acks) Append(b []byte) []byte {
 		b = appendUint(b, a.N)
 		b = appendUint(b, uint64(a.Seq))
 		b = appendUint(b, uint64(a.Time))
-		dup := uint64(0)
-		if a.Duplicate {
-			dup = 1
-		}
-		b = appendUint(b, dup)
+		b = appendFlag(b, a.Duplicate)
 	}
 	return append(b, f.Extra.raw...)
 }
 
-// Parse reads the frame into f, using List's memory again.
+// Parse reads the frame into f, using List's memory again. After an error f is of
+// no use.
 func (f *Acks) Parse(b []byte) error {
 	if err := Validate(b); err != nil {
 		return err
 	}
 	c := cursor{b: b}
-	more := c.array(2)
-	c.frameType(TypeAcks)
+	more := c.frame(TypeAcks, 1)
 	f.List = f.List[:0]
 	for range c.list() {
 		c.exactly(ackKnown)
-		a := Ack{N: c.uint(), Seq: Seq(c.uint()), Time: Time(c.uint())}
-		switch c.uint() {
-		case 0:
-		case 1:
-			a.Duplicate = true
-		default:
-			c.fail("duplicate mark")
-		}
+		a := Ack{N: c.uint(), Seq: Seq(c.uint()), Time: Time(c.uint()), Duplicate: c.flag()}
 		if c.err != nil {
 			return c.err
 		}
@@ -237,36 +309,27 @@ type Refuse struct {
 	Extra      Extra
 }
 
-var refuseSpec = spec[Refuse]{TypeRefuse, 8,
-	func(e *encoder, f *Refuse) {
-		e.uint(f.N)
-		e.uint(uint64(f.Code))
-		e.millis(f.RetryAfter)
-		e.text(f.Topic)
-		e.uint(uint64(f.Epoch))
-		e.uint(f.Fence.K)
-		e.uint(uint64(f.Fence.S))
-		e.text(f.Detail)
-	},
-	func(d *decoder, f *Refuse) {
-		f.N = d.uint()
-		f.Code = Code(d.uint())
-		f.RetryAfter = d.millis()
-		f.Topic = d.text()
-		f.Epoch = EpochID(d.uint())
-		f.Fence.K = d.uint()
-		f.Fence.S = Seq(d.uint())
-		f.Detail = d.text()
-	},
-	func(f *Refuse) *Extra { return &f.Extra }}
+// Type is TypeRefuse.
+func (f *Refuse) Type() FrameType { return TypeRefuse }
+
+// Append appends the frame.
+func (f *Refuse) Append(b []byte) []byte { return appendFrame(b, f) }
+
+func (f *Refuse) fields(c *codec) {
+	number(c, &f.N)
+	number(c, &f.Code)
+	c.millis(&f.RetryAfter)
+	c.text(&f.Topic)
+	number(c, &f.Epoch)
+	c.fence(&f.Fence)
+	c.text(&f.Detail)
+	c.extra(&f.Extra)
+}
 
 // Err is the refusal as an error.
 func (f *Refuse) Err() *Error {
-	return &Error{Code: f.Code, Detail: f.Detail, RetryAfter: f.RetryAfter, Topic: f.Topic, Fence: f.Fence}
+	return &Error{
+		Code: f.Code, Detail: f.Detail, RetryAfter: f.RetryAfter,
+		Topic: f.Topic, Epoch: f.Epoch, Fence: f.Fence,
+	}
 }
-
-func (f *OpenLane) Type() FrameType { return TypeOpenLane }
-func (f *Refuse) Type() FrameType   { return TypeRefuse }
-
-func (f *OpenLane) Append(b []byte) []byte { return openLaneSpec.append(b, f) }
-func (f *Refuse) Append(b []byte) []byte   { return refuseSpec.append(b, f) }

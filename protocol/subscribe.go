@@ -40,24 +40,37 @@ type Subscribe struct {
 	Extra Extra
 }
 
-var subscribeSpec = spec[Subscribe]{TypeSubscribe, 6,
-	func(e *encoder, f *Subscribe) {
-		e.uint(uint64(f.Source))
-		e.text(f.Pattern)
-		e.uint(uint64(f.Start))
-		e.uint(uint64(f.Since))
-		e.uint(uint64(f.After))
-		e.uint(uint64(f.Epoch))
-	},
-	func(d *decoder, f *Subscribe) {
-		f.Source = Source(d.uint())
-		f.Pattern = d.text()
-		f.Start = StartKind(d.uint())
-		f.Since = Time(d.uint())
-		f.After = Seq(d.uint())
-		f.Epoch = EpochID(d.uint())
-	},
-	func(f *Subscribe) *Extra { return &f.Extra }}
+// Type is TypeSubscribe.
+func (f *Subscribe) Type() FrameType { return TypeSubscribe }
+
+// Append appends the frame.
+func (f *Subscribe) Append(b []byte) []byte { return appendFrame(b, f) }
+
+func (f *Subscribe) fields(c *codec) {
+	number(c, &f.Source)
+	c.text(&f.Pattern)
+	number(c, &f.Start)
+	number(c, &f.Since)
+	number(c, &f.After)
+	number(c, &f.Epoch)
+	c.extra(&f.Extra)
+}
+
+// Check reports what is wrong with the frame as a request: ErrInvalidPattern or
+// ErrInvalid.
+func (f *Subscribe) Check() error {
+	switch {
+	case f.Source > SourceInbox:
+		return Errorf(ErrInvalid, "source %d", f.Source)
+	case f.Start > StartSince:
+		return Errorf(ErrInvalid, "start %d", f.Start)
+	case f.Source == SourcePattern:
+		return ValidPattern(f.Pattern)
+	case f.Pattern != "":
+		return Errorf(ErrInvalid, "an inbox has no pattern")
+	}
+	return nil
+}
 
 // Subscribed accepts a subscription.
 type Subscribed struct {
@@ -67,20 +80,19 @@ type Subscribed struct {
 	Extra    Extra
 }
 
-var subscribedSpec = spec[Subscribed]{TypeSubscribed, 4,
-	func(e *encoder, f *Subscribed) {
-		e.uint(uint64(f.Epoch.ID))
-		e.uint(f.Epoch.Born)
-		e.uint(uint64(f.Position))
-		e.uint(f.Narrowed)
-	},
-	func(d *decoder, f *Subscribed) {
-		f.Epoch.ID = EpochID(d.uint())
-		f.Epoch.Born = d.uint()
-		f.Position = Seq(d.uint())
-		f.Narrowed = d.uint()
-	},
-	func(f *Subscribed) *Extra { return &f.Extra }}
+// Type is TypeSubscribed.
+func (f *Subscribed) Type() FrameType { return TypeSubscribed }
+
+// Append appends the frame.
+func (f *Subscribed) Append(b []byte) []byte { return appendFrame(b, f) }
+
+func (f *Subscribed) fields(c *codec) {
+	number(c, &f.Epoch.ID)
+	number(c, &f.Epoch.Born)
+	number(c, &f.Position)
+	c.flag(&f.Narrowed)
+	c.extra(&f.Extra)
+}
 
 // CaughtUp follows the retained part of a subscription, once after its start and
 // once after each resume: what came before it is history.
@@ -90,18 +102,17 @@ type CaughtUp struct {
 	Extra Extra
 }
 
-var caughtUpSpec = spec[CaughtUp]{TypeCaughtUp, 3,
-	func(e *encoder, f *CaughtUp) {
-		e.uint(uint64(f.Seq))
-		e.uint(f.Fence.K)
-		e.uint(uint64(f.Fence.S))
-	},
-	func(d *decoder, f *CaughtUp) {
-		f.Seq = Seq(d.uint())
-		f.Fence.K = d.uint()
-		f.Fence.S = Seq(d.uint())
-	},
-	func(f *CaughtUp) *Extra { return &f.Extra }}
+// Type is TypeCaughtUp.
+func (f *CaughtUp) Type() FrameType { return TypeCaughtUp }
+
+// Append appends the frame.
+func (f *CaughtUp) Append(b []byte) []byte { return appendFrame(b, f) }
+
+func (f *CaughtUp) fields(c *codec) {
+	number(c, &f.Seq)
+	c.fence(&f.Fence)
+	c.extra(&f.Extra)
+}
 
 // Gap tells that messages of this subscription with a seq in From … To may have
 // left the log before they were delivered. Those still kept follow, in order.
@@ -110,17 +121,14 @@ type Gap struct {
 	Extra    Extra
 }
 
-var gapSpec = spec[Gap]{TypeGap, 2,
-	func(e *encoder, f *Gap) { e.uint(uint64(f.From)); e.uint(uint64(f.To)) },
-	func(d *decoder, f *Gap) { f.From = Seq(d.uint()); f.To = Seq(d.uint()) },
-	func(f *Gap) *Extra { return &f.Extra }}
+// Type is TypeGap.
+func (f *Gap) Type() FrameType { return TypeGap }
 
-func (f *Subscribe) Type() FrameType  { return TypeSubscribe }
-func (f *Subscribed) Type() FrameType { return TypeSubscribed }
-func (f *CaughtUp) Type() FrameType   { return TypeCaughtUp }
-func (f *Gap) Type() FrameType        { return TypeGap }
+// Append appends the frame.
+func (f *Gap) Append(b []byte) []byte { return appendFrame(b, f) }
 
-func (f *Subscribe) Append(b []byte) []byte  { return subscribeSpec.append(b, f) }
-func (f *Subscribed) Append(b []byte) []byte { return subscribedSpec.append(b, f) }
-func (f *CaughtUp) Append(b []byte) []byte   { return caughtUpSpec.append(b, f) }
-func (f *Gap) Append(b []byte) []byte        { return gapSpec.append(b, f) }
+func (f *Gap) fields(c *codec) {
+	number(c, &f.From)
+	number(c, &f.To)
+	c.extra(&f.Extra)
+}

@@ -31,19 +31,25 @@ func (s Succession) Verify() bool {
 		ed25519.Verify(s.Old, successionBytes(s.Old, s.New), s.Signature)
 }
 
-// Follows reports whether a chain of valid successions leads from the key
-// pinned to the key proved. Each statement is used at most once.
+// Follows reports whether valid successions lead from the key pinned to the key
+// proved, in any order and past any forks. It looks at the first MaxSuccessions
+// only, and at each once.
 func Follows(pinned, proved ed25519.PublicKey, chain []Succession) bool {
-	at := pinned
-	for range len(chain) + 1 {
-		if at.Equal(proved) {
-			return true
+	chain = chain[:min(len(chain), MaxSuccessions)]
+	reached := []ed25519.PublicKey{pinned}
+	for i := 0; i < len(reached); i++ {
+		if reached[i].Equal(proved) {
+			return len(proved) == ed25519.PublicKeySize
 		}
-		i := slices.IndexFunc(chain, func(s Succession) bool { return at.Equal(s.Old) && s.Verify() })
-		if i < 0 {
-			return false
+		for _, s := range chain {
+			if reached[i].Equal(s.Old) && !slices.ContainsFunc(reached, isKey(s.New)) && s.Verify() {
+				reached = append(reached, s.New)
+			}
 		}
-		at = chain[i].New
 	}
 	return false
+}
+
+func isKey(k ed25519.PublicKey) func(ed25519.PublicKey) bool {
+	return func(other ed25519.PublicKey) bool { return k.Equal(other) }
 }

@@ -1,23 +1,16 @@
 package protocol
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
-)
-
-// Maximums of names, in bytes.
-const (
-	MaxTopic = 1024 // a topic or pattern
-	MaxSlot  = 32   // a replace slot
-	MaxKey   = 32   // an idempotency key
-	MaxName  = 255  // a node's name and each of its tags
 )
 
 // ValidTopic checks a topic: 1 to 1024 bytes of UTF-8, no control characters,
 // no '*', not beginning with '$'. The error is ErrInvalidTopic and says what is
 // wrong. Topics are compared byte by byte; nothing is normalised.
 func ValidTopic(topic string) error {
-	if why := nameFault(topic); why != "" {
+	if why := nameFault(topic, MaxTopic); why != "" {
 		return Errorf(ErrInvalidTopic, "%s", why)
 	}
 	if strings.Contains(topic, "*") {
@@ -35,7 +28,7 @@ func ValidPattern(pattern string) error {
 	if pattern == "*" {
 		return nil
 	}
-	if why := nameFault(pattern); why != "" {
+	if why := nameFault(pattern, MaxTopic); why != "" {
 		return Errorf(ErrInvalidPattern, "%s", why)
 	}
 	if pattern[0] == '$' {
@@ -64,12 +57,13 @@ func Match(pattern, topic string) bool {
 // IsExact reports whether a valid pattern is a topic.
 func IsExact(pattern string) bool { return !strings.HasSuffix(pattern, "*") }
 
-func nameFault(s string) string {
+// nameFault tells what is wrong with a text of 1 to most bytes; "" is nothing.
+func nameFault(s string, most int) string {
 	switch {
 	case s == "":
 		return "empty"
-	case len(s) > MaxTopic:
-		return "longer than 1024 bytes"
+	case len(s) > most:
+		return fmt.Sprintf("%d bytes, maximum %d", len(s), most)
 	case !utf8.ValidString(s):
 		return "not UTF-8"
 	}

@@ -1,12 +1,6 @@
 package protocol
 
-import (
-	"encoding/binary"
-	"math"
-)
-
-// MaxDepth is how deep arrays may nest in a frame.
-const MaxDepth = 8
+import "encoding/binary"
 
 // Validate checks that b is exactly one MessagePack array in the one form this
 // protocol knows: shortest integers and lengths, only non-negative and negative
@@ -20,8 +14,8 @@ func Validate(b []byte) error {
 	if len(b) == 0 {
 		return malformed("empty frame", 0)
 	}
-	if !isArray(b[0]) {
-		return malformed("not an array", 0)
+	if c := b[0]; c&0xf0 != 0x90 && c != 0xdc && c != 0xdd {
+		return malformed("no array", 0)
 	}
 	end, err := skip(b, 0)
 	if err != nil {
@@ -37,154 +31,211 @@ func malformed(what string, at int) error {
 	return Errorf(ErrMalformed, "%s at byte %d", what, at)
 }
 
-func isArray(c byte) bool { return c&0xf0 == 0x90 || c == 0xdc || c == 0xdd }
-
-// skip walks one value and all it holds, from the offset at, without recursion:
-// left[d] counts the elements still to come at depth d.
+// skip walks one value and all it holds, from the offset at, and returns the
+// offset behind it. It does not recurse: a stack keeps how many elements the
+// arrays around the present one still lack.
 func skip(b []byte, at int) (end int, err error) {
-	var left [MaxDepth + 1]uint32
+	var outer [MaxDepth]uint32
 	depth := 0
-	left[0] = 1
+	left := uint32(1) // values still to come at this depth
 	for {
-		for left[depth] == 0 {
+		for left == 0 {
 			if depth == 0 {
 				return at, nil
 			}
 			depth--
+			left = outer[depth]
 		}
-		left[depth]--
-		h, fault := readHead(b, at)
-		if fault != "" {
-			return at, malformed(fault, at)
+		left--
+		if at < len(b) && b[at] < 0x80 {
+			at++ // most values are small numbers
+			continue
 		}
-		at += h.size
-		switch h.kind {
-		case kindBytes, kindText:
-			if h.value > uint64(len(b)-at) {
-				return at, malformed("length beyond the frame", at)
-			}
-			at += int(h.value)
-		case kindArray:
-			// Each element takes at least one byte.
-			if h.value > uint64(len(b)-at) {
-				return at, malformed("array longer than the frame", at)
-			}
-			if depth == MaxDepth {
-				return at, malformed("nested too deep", at)
-			}
-			depth++
-			left[depth] = uint32(h.value)
+		n, size, kind := readHead(b[at:])
+		if kind == kindNone {
+			return at, malformed(faults[n], at)
 		}
+		at += size
+		if kind < kindText {
+			continue
+		}
+		// An array fails here too: each of its elements takes at least one byte.
+		if n > uint64(len(b)-at) {
+			return at, malformed("length beyond the frame", at)
+		}
+		if kind != kindArray {
+			at += int(n)
+			continue
+		}
+		if depth == MaxDepth {
+			return at, malformed("nested too deep", at)
+		}
+		outer[depth] = left
+		depth++
+		left = uint32(n)
 	}
 }
 
-type kind byte
+// kind is what a value is. Those from kindText up have a length.
+type kind uint8
 
 const (
-	kindUint kind = iota
-	kindInt
+	kindNone kind = iota // no value of this protocol
+	kindUint
+	kindInt // a negative integer
 	kindBool
 	kindText
 	kindBytes
 	kindArray
 )
 
-// head is the first part of a value: its kind, how many bytes the head takes,
-// and the number, length or count it tells.
-type head struct {
-	value uint64
-	size  int
-	kind  kind
+// What makes bytes no value of this protocol.
+const (
+	faultShort = iota
+	faultLong
+	faultNil
+	faultUnused
+	faultMap
+	faultExt
+	faultFloat
+)
+
+var faults = [...]string{
+	faultShort:  "cut short",
+	faultLong:   "not the shortest form",
+	faultNil:    "a nil",
+	faultUnused: "an unused type",
+	faultMap:    "a map",
+	faultExt:    "an ext",
+	faultFloat:  "a float",
 }
 
-// readHead reads the head of the value at b[at:]; fault is "" or what is wrong.
-func readHead(b []byte, at int) (h head, fault string) {
-	if at >= len(b) {
-		return h, "cut short"
+// readHead reads the first part of the value that b begins with: the number,
+// length or count it tells, how many bytes tell it, and the value's kind. With
+// kindNone, n is a fault.
+func readHead(b []byte) (n uint64, size int, k kind) {
+	if len(b) == 0 {
+		return faultShort, 0, kindNone
 	}
-	c := b[at]
+	c := b[0]
 	switch {
 	case c < 0x80:
-		return head{uint64(c), 1, kindUint}, ""
+		return uint64(c), 1, kindUint
 	case c < 0x90:
-		return h, "a map"
+		return faultMap, 0, kindNone
 	case c < 0xa0:
-		return head{uint64(c & 0x0f), 1, kindArray}, ""
+		return uint64(c & 0x0f), 1, kindArray
 	case c < 0xc0:
-		return head{uint64(c & 0x1f), 1, kindText}, ""
+		return uint64(c & 0x1f), 1, kindText
 	case c >= 0xe0:
-		return head{0, 1, kindInt}, ""
+		return 0, 1, kindInt
 	}
-	f := forms[c-0xc0]
-	if f.width == 0 {
-		if f.fault != "" {
-			return h, f.fault
-		}
-		return head{uint64(c & 1), 1, f.kind}, "" // false, true
-	}
-	if len(b)-at-1 < f.width {
-		return h, "cut short"
-	}
-	v := bigEndian(b[at+1 : at+1+f.width])
-	if f.kind == kindInt {
-		if shift := 64 - 8*f.width; int64(v<<shift)>>shift >= f.below {
-			return h, "not the shortest form"
-		}
-		return head{0, 1 + f.width, kindInt}, ""
-	}
-	if v < f.least {
-		return h, "not the shortest form"
-	}
-	return head{v, 1 + f.width, f.kind}, ""
-}
-
-// form tells of one of the types 0xc0 … 0xdf: how many bytes of number follow
-// and which values have no shorter form.
-type form struct {
-	fault string
-	least uint64 // unsigned: the smallest value this form is for
-	below int64  // signed: this form is for values below
-	width int
-	kind  kind
-}
-
-var forms = [32]form{
-	0x00: {fault: "nil"},
-	0x01: {fault: "an unused type"},
-	0x02: {kind: kindBool},
-	0x03: {kind: kindBool},
-	0x04: {kind: kindBytes, width: 1},
-	0x05: {kind: kindBytes, width: 2, least: 1 << 8},
-	0x06: {kind: kindBytes, width: 4, least: 1 << 16},
-	0x07: {fault: "an ext"}, 0x08: {fault: "an ext"}, 0x09: {fault: "an ext"},
-	0x0a: {fault: "a float"}, 0x0b: {fault: "a float"},
-	0x0c: {kind: kindUint, width: 1, least: 1 << 7},
-	0x0d: {kind: kindUint, width: 2, least: 1 << 8},
-	0x0e: {kind: kindUint, width: 4, least: 1 << 16},
-	0x0f: {kind: kindUint, width: 8, least: 1 << 32},
-	0x10: {kind: kindInt, width: 1, below: -32},
-	0x11: {kind: kindInt, width: 2, below: math.MinInt8},
-	0x12: {kind: kindInt, width: 4, below: math.MinInt16},
-	0x13: {kind: kindInt, width: 8, below: math.MinInt32},
-	0x14: {fault: "an ext"}, 0x15: {fault: "an ext"}, 0x16: {fault: "an ext"},
-	0x17: {fault: "an ext"}, 0x18: {fault: "an ext"},
-	0x19: {kind: kindText, width: 1, least: 1 << 5},
-	0x1a: {kind: kindText, width: 2, least: 1 << 8},
-	0x1b: {kind: kindText, width: 4, least: 1 << 16},
-	0x1c: {kind: kindArray, width: 2, least: 1 << 4},
-	0x1d: {kind: kindArray, width: 4, least: 1 << 16},
-	0x1e: {fault: "a map"}, 0x1f: {fault: "a map"},
-}
-
-func bigEndian(b []byte) uint64 {
-	switch len(b) {
-	case 1:
-		return uint64(b[0])
-	case 2:
-		return uint64(binary.BigEndian.Uint16(b))
-	case 4:
-		return uint64(binary.BigEndian.Uint32(b))
+	switch c {
+	case 0xc0:
+		return faultNil, 0, kindNone
+	case 0xc1:
+		return faultUnused, 0, kindNone
+	case 0xc2, 0xc3:
+		return uint64(c & 1), 1, kindBool
+	case 0xc4:
+		return head8(b, kindBytes, 0)
+	case 0xc5:
+		return head16(b, kindBytes, 1<<8)
+	case 0xc6:
+		return head32(b, kindBytes)
+	case 0xca, 0xcb:
+		return faultFloat, 0, kindNone
+	case 0xcc:
+		return head8(b, kindUint, 1<<7)
+	case 0xcd:
+		return head16(b, kindUint, 1<<8)
+	case 0xce:
+		return head32(b, kindUint)
+	case 0xcf:
+		return head64(b)
+	case 0xd0:
+		return headInt(b, 1, -1<<5)
+	case 0xd1:
+		return headInt(b, 2, -1<<7)
+	case 0xd2:
+		return headInt(b, 4, -1<<15)
+	case 0xd3:
+		return headInt(b, 8, -1<<31)
+	case 0xd9:
+		return head8(b, kindText, 1<<5)
+	case 0xda:
+		return head16(b, kindText, 1<<8)
+	case 0xdb:
+		return head32(b, kindText)
+	case 0xdc:
+		return head16(b, kindArray, 1<<4)
+	case 0xdd:
+		return head32(b, kindArray)
+	case 0xde, 0xdf:
+		return faultMap, 0, kindNone
 	default:
-		return binary.BigEndian.Uint64(b)
+		return faultExt, 0, kindNone
 	}
+}
+
+// The numbers behind a first byte. One below least has a shorter form.
+
+func head8(b []byte, k kind, least uint8) (uint64, int, kind) {
+	if len(b) < 2 {
+		return faultShort, 0, kindNone
+	}
+	n := b[1]
+	if n < least {
+		return faultLong, 0, kindNone
+	}
+	return uint64(n), 2, k
+}
+
+func head16(b []byte, k kind, least uint16) (uint64, int, kind) {
+	if len(b) < 3 {
+		return faultShort, 0, kindNone
+	}
+	n := binary.BigEndian.Uint16(b[1:])
+	if n < least {
+		return faultLong, 0, kindNone
+	}
+	return uint64(n), 3, k
+}
+
+func head32(b []byte, k kind) (uint64, int, kind) {
+	if len(b) < 5 {
+		return faultShort, 0, kindNone
+	}
+	n := binary.BigEndian.Uint32(b[1:])
+	if n < 1<<16 {
+		return faultLong, 0, kindNone
+	}
+	return uint64(n), 5, k
+}
+
+func head64(b []byte) (uint64, int, kind) {
+	if len(b) < 9 {
+		return faultShort, 0, kindNone
+	}
+	n := binary.BigEndian.Uint64(b[1:])
+	if n < 1<<32 {
+		return faultLong, 0, kindNone
+	}
+	return n, 9, kindUint
+}
+
+// headInt is for signed numbers: one that is not below has a shorter form. No
+// frame uses them, so it keeps only their kind.
+func headInt(b []byte, width int, below int64) (uint64, int, kind) {
+	if len(b) < 1+width {
+		return faultShort, 0, kindNone
+	}
+	n := int64(int8(b[1]))
+	for _, c := range b[2 : 1+width] {
+		n = n<<8 | int64(c)
+	}
+	if n >= below {
+		return faultLong, 0, kindNone
+	}
+	return 0, 1 + width, kindInt
 }
