@@ -199,9 +199,9 @@ func (l *Log) gather(m *merge, r *reader, most int) bool {
 	if s := l.direct[sel.Direct]; s != nil {
 		m.use(s)
 	}
-	all := true
+	all, seen := true, 0
 	l.eachMatch(sel.Pattern, func(s *stream) bool {
-		if most--; most == -1 {
+		if seen++; most > 0 && seen > most {
 			all = false
 			return false
 		}

@@ -1,0 +1,76 @@
+package memlog
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
+)
+
+// However many topics come and go, what is kept of them is bounded, and a
+// reader is told of at least every gap there is.
+func TestMarksOfManyTopicsAreMerged(t *testing.T) {
+	l := New(Options{Retention: registry.Retention{Messages: -1}})
+	const topics = maxEmpty + maxEmpty/2
+	name := func(i protocol.Seq) string { return fmt.Sprint("t.", i) }
+	for seq := protocol.Seq(1); seq <= topics; seq++ {
+		r := &registry.Record{Message: protocol.Message{Seq: seq, Time: 1, Sender: 1, Topic: name(seq)}}
+		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
+		require.NoError(t, l.Purge(r.Topic, seq))
+	}
+	require.LessOrEqual(t, len(l.topics), maxEmpty)
+	require.Equal(t, len(l.topics), l.names.n)
+	require.Equal(t, len(l.topics), l.empty)
+	require.Empty(t, l.senders)
+
+	for _, seq := range []protocol.Seq{1, 2, topics / 3, topics - 1, topics} {
+		for _, pattern := range []string{name(seq), "t.*", "*"} {
+			page := registry.Page{}
+			require.NoError(t, l.Read(&registry.Selection{Pattern: pattern}, 0, topics, &page))
+			require.GreaterOrEqual(t, page.Evicted, seq, "pattern %s", pattern)
+			require.LessOrEqual(t, page.Evicted, protocol.Seq(topics))
+		}
+	}
+	page := registry.Page{}
+	require.NoError(t, l.Read(&registry.Selection{Pattern: name(topics)}, topics, topics, &page))
+	require.Zero(t, page.Evicted, "a reader at the head is told of none")
+}
+
+// The mark of a prefix with more topics than are compared is that of the log.
+func TestMarkOfAWidePrefix(t *testing.T) {
+	l := New(Options{})
+	seq := protocol.Seq(0)
+	put := func(topic string) {
+		seq++
+		r := &registry.Record{Message: protocol.Message{Seq: seq, Time: 1, Sender: 1, Topic: topic}}
+		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
+	}
+	for i := range markMost + 1 {
+		put(fmt.Sprint("wide.", i))
+	}
+	put("narrow.1")
+	put("other")
+	require.NoError(t, l.Purge("other", seq))
+	mark := func(pattern string) protocol.Seq {
+		page := registry.Page{MaxRecords: 1}
+		require.NoError(t, l.Read(&registry.Selection{Pattern: pattern}, 0, seq, &page))
+		return page.Evicted
+	}
+	require.Zero(t, mark("narrow.*"))
+	require.Equal(t, seq, mark("wide.*"))
+}
+
+func TestRetainTrims(t *testing.T) {
+	l := New(Options{})
+	for seq := protocol.Seq(1); seq <= 100; seq++ {
+		r := &registry.Record{Message: protocol.Message{Seq: seq, Time: protocol.Time(seq), Sender: protocol.NodeID(1 + seq%2), Topic: "a"}}
+		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
+	}
+	l.Retain(registry.Retention{Messages: 10})
+	require.Equal(t, registry.TopicStats{Topic: "a", Messages: 20, First: 81, Last: 100}, l.Topic("a"))
+	l.Retain(registry.Retention{Age: 5})
+	require.Equal(t, registry.TopicStats{Topic: "a", Messages: 6, First: 95, Last: 100}, l.Topic("a"))
+}
