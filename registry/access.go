@@ -1,0 +1,123 @@
+package registry
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"net"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// Right is what a node may be allowed to do.
+type Right int
+
+// The rights.
+const (
+	RightAdmit     Right = iota + 1 // have a session
+	RightPublish                    // publish on Topic, or raise its fence; send a direct message to To
+	RightSubscribe                  // read Topic, by subscription or inbox, and its fence
+	RightAdmin                      // set Topic's fence
+	RightRelay                      // publish on behalf of another node
+)
+
+// Caller is who asks, as the handshake proved it and as its hello told it.
+type Caller struct {
+	Node protocol.NodeID
+	Key  ed25519.PublicKey // proved; rules go by it
+	Name string            // told, like Tags: anybody can take any
+	Tags []string
+	Addr net.Addr // where it comes from
+}
+
+// Request asks for a right.
+type Request struct {
+	Caller
+	Right Right
+
+	// Token is the join token, with RightAdmit only.
+	Token []byte
+
+	// Topic is what the right is for. With RightSubscribe it can be a pattern:
+	// nil says that all that it matches may be read. An error narrows the
+	// subscription: each topic is then asked for by itself, and the answer holds
+	// as long as the subscription.
+	Topic string
+
+	// To is the recipient of a direct message.
+	To protocol.NodeID
+}
+
+// AccessFunc decides. Its error is told to the caller with its code, or as
+// protocol.ErrDenied (protocol.ErrNotAdmitted for RightAdmit) when it has none.
+//
+// It is called for each publish and from many goroutines at once, also while the
+// log is being read: it must be quick and must not call the registry.
+type AccessFunc func(ctx context.Context, r Request) error
+
+// AllowAll admits everybody to everything.
+func AllowAll(context.Context, Request) error { return nil }
+
+// checkBind keeps a registry without rules from strangers.
+func checkBind(addr net.Addr, access AccessFunc) error {
+	if access != nil || isLoopback(addr) {
+		return nil
+	}
+	return protocol.Errorf(protocol.ErrInvalid,
+		"%v is not a loopback address, and without access rules everybody who reaches it may do everything: set Options.Access", addr)
+}
+
+func isLoopback(addr net.Addr) bool {
+	switch a := addr.(type) {
+	case *net.UDPAddr:
+		return a.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
+}
+
+// allow asks for a right of this session's node.
+func (s *session) allow(r Request) *protocol.Error {
+	if s.r.o.Access == nil {
+		return nil
+	}
+	code := protocol.ErrDenied
+	if r.Right == RightAdmit {
+		code = protocol.ErrNotAdmitted
+	}
+	r.Caller = s.caller
+	return refusal(s.r.o.Access(s.ctx, r), code)
+}
+
+// readable makes the filter of a narrowed subscription.
+func (s *session) readable() func(topic string) bool {
+	const remembered = 4096
+	known := make(map[string]bool)
+	return func(topic string) bool {
+		ok, asked := known[topic]
+		if !asked {
+			if len(known) >= remembered {
+				clear(known)
+			}
+			ok = s.allow(Request{Right: RightSubscribe, Topic: topic}) == nil
+			known[topic] = ok
+		}
+		return ok
+	}
+}
+
+// refusal makes an error fit for the wire. code is for those that have none.
+func refusal(err error, code protocol.Code) *protocol.Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*protocol.Error](err); ok {
+		told := *e
+		return &told
+	}
+	if c, ok := errors.AsType[protocol.Code](err); ok {
+		return &protocol.Error{Code: c}
+	}
+	return protocol.Errorf(code, "%v", err)
+}

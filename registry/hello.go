@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// hello is the beginning of a session, up to Welcome. On an error before
+// admission it has taken nothing that its end must give back.
+func (s *session) hello() error {
+	f, err := s.firstFrame()
+	if err != nil {
+		return err
+	}
+	hello, ok := f.(*protocol.Hello)
+	if !ok {
+		return protocol.Errorf(protocol.ErrMalformed, "the session begins with a frame of type %d", f.Type())
+	}
+	version, refused := s.admit(hello)
+	if refused != nil {
+		s.farewell(refused)
+		return refused
+	}
+	s.admitted.Store(true)
+	s.control.SetMaxFrame(s.r.maxFrame())
+	return s.tell(s.ctx, s.control, s.r.welcome(s, version))
+}
+
+func (s *session) firstFrame() (protocol.Frame, error) {
+	deadline := time.Now().Add(firstReply)
+	ctx, cancel := context.WithDeadline(s.ctx, deadline)
+	defer cancel()
+	ch, err := s.link.Accept(ctx)
+	switch {
+	case err != nil && s.ctx.Err() != nil:
+		return nil, context.Cause(s.ctx)
+	case err != nil && ctx.Err() != nil:
+		return nil, protocol.Errorf(protocol.ErrTimeout, "no hello within %v", firstReply)
+	case err != nil:
+		return nil, err
+	}
+	s.control = ch
+	return s.first(ch, deadline)
+}
+
+// admit decides about a hello, and begins the session with all that its end
+// takes back, or with nothing of it.
+func (s *session) admit(f *protocol.Hello) (version uint64, refused *protocol.Error) {
+	s.caller.Name, s.caller.Tags = f.Name, f.Tags
+	if err := f.Check(); err != nil {
+		return 0, refusal(err, protocol.ErrInvalid)
+	}
+	version, err := f.Choose()
+	switch {
+	case err != nil:
+		return 0, refusal(err, protocol.ErrVersion)
+	case s.r.draining.Load():
+		return 0, drainRefusal()
+	}
+	if refused := s.before(OpConnect, ""); refused != nil {
+		return 0, refused
+	}
+	if refused := s.allow(Request{Right: RightAdmit, Token: f.Token}); refused != nil {
+		return 0, refused
+	}
+	old, refused := s.r.enter(s, f.Instance)
+	if refused != nil {
+		return 0, refused
+	}
+	if old != nil {
+		// What the client sent on its last session and gave up meanwhile must not
+		// enter the log behind what it sends on this one.
+		old.end(protocol.Errorf(protocol.ErrNotConnected, "a newer session of the same client took its place"))
+		<-old.ended
+	}
+	refused = s.r.seq.note(func(b *broker, now protocol.Time) *protocol.Error {
+		_, fault := b.admit(now, s.caller.Key, s.caller.Name, s.caller.Tags)
+		return fault
+	})
+	if refused != nil {
+		s.r.exit(s)
+	}
+	return version, refused
+}
+
+// farewell tells a client why it is refused, and when to come back, before the
+// session is closed.
+func (s *session) farewell(e *protocol.Error) {
+	ctx, cancel := context.WithTimeout(s.ctx, farewell)
+	defer cancel()
+	if s.tell(ctx, s.control, failure(0, e)) != nil {
+		return
+	}
+	s.control.CloseSend()
+	select {
+	case <-s.link.Done(): // it has read it
+	case <-ctx.Done():
+	}
+}
+
+// maxFrame is the largest frame that a client may send.
+func (r *Registry) maxFrame() int { return r.limits.Payload + protocol.FrameOverhead }
+
+func (r *Registry) welcome(s *session, version uint64) *protocol.Welcome {
+	return &protocol.Welcome{
+		Version: version,
+		Epoch:   r.epoch,
+		Node:    s.caller.Node,
+		Head:    r.seq.headSeq(),
+		Now:     r.seq.registryTime(),
+		Limits: protocol.Limits{
+			Payload:       uint64(r.limits.Payload),
+			InFlight:      uint64(r.limits.InFlight),
+			Subscriptions: uint64(r.limits.Subscriptions),
+			Page:          uint64(r.limits.Page),
+		},
+		Software: r.o.Software,
+	}
+}

@@ -1,0 +1,408 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotgo/pilotgo/internal/link"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// Options say what a registry serves, and to whom. Log and Key are required.
+type Options struct {
+	// Log is what the registry stores into. It stays the caller's, who closes it
+	// after the registry; nobody else appends to it meanwhile.
+	Log Log
+
+	// Key is the identity of the log, which clients pin. Successions lead to it
+	// from the keys that the log had before.
+	Key         ed25519.PrivateKey
+	Successions []protocol.Succession
+
+	// Access decides who may do what. Nil lets everybody do everything, operators'
+	// work included, and is refused for sockets that others than this machine
+	// reach.
+	Access AccessFunc
+
+	Limits Limits
+
+	// Now is the clock behind registry time; time.Now by default. Deadlines and
+	// rates do not go by it.
+	Now func() time.Time
+
+	// Software is the name and version to show to clients.
+	Software string
+
+	Logger *slog.Logger // few lines, and never a payload; nil is silent
+	Hooks  *Hooks       // for tests
+}
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.Log == nil:
+		return o, protocol.Errorf(protocol.ErrInvalid, "no log")
+	case len(o.Key) != ed25519.PrivateKeySize:
+		return o, protocol.Errorf(protocol.ErrInvalid, "no key")
+	}
+	var err error
+	if o.Limits, err = o.Limits.withDefaults(); err != nil {
+		return o, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Software == "" {
+		o.Software = "pilotgo"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Hooks == nil {
+		o.Hooks = &Hooks{}
+	}
+	return o, nil
+}
+
+// Registry is a server over one log. Its methods may be called from any
+// goroutine.
+type Registry struct {
+	o       Options
+	limits  Limits
+	hooks   *Hooks
+	log     Log
+	epoch   protocol.Epoch
+	started protocol.Time
+	lines   *lines
+	meter   *meter // of all nodes
+	index   *index
+	seq     *sequencer
+
+	ctx      context.Context // ends with Close; its cause tells the clients why
+	end      context.CancelCauseFunc
+	work     sync.WaitGroup // listeners and sessions
+	closed   chan struct{}  // closed when Close is done
+	draining atomic.Bool
+	numbered atomic.Uint64 // sessions
+
+	mu         sync.Mutex
+	over       bool // nothing new begins
+	listeners  map[*link.Listener]struct{}
+	sessions   map[*session]struct{} // also those before their hello
+	online     map[claim]*session    // of clients with an instance
+	accounts   map[string]*account   // by key
+	handshakes bucket
+}
+
+// claim is one client process: of its sessions only the newest lives.
+type claim struct {
+	key      string
+	instance protocol.Instance
+}
+
+// account is what one node has in use, over all its sessions.
+type account struct {
+	sessions int
+	meter    *meter
+}
+
+// New makes a registry over a log. It serves nobody yet; Close must be called.
+func New(o Options) (*Registry, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{
+		o:          o,
+		limits:     o.Limits,
+		hooks:      o.Hooks,
+		log:        o.Log,
+		epoch:      o.Log.Epoch(),
+		started:    protocol.TimeOf(o.Now()),
+		lines:      newLines(o.Logger),
+		meter:      newMeter(o.Limits.Total),
+		index:      newIndex(),
+		closed:     make(chan struct{}),
+		listeners:  make(map[*link.Listener]struct{}),
+		sessions:   make(map[*session]struct{}),
+		online:     make(map[claim]*session),
+		accounts:   make(map[string]*account),
+		handshakes: newBucket(o.Limits.Handshakes),
+	}
+	b := newBroker(r.epoch, brokerOptions{maxPayload: o.Limits.Payload})
+	if err := b.load(o.Log); err != nil {
+		return nil, err
+	}
+	r.ctx, r.end = context.WithCancelCause(context.Background())
+	r.seq = newSequencer(o.Log, b, r.index, o.Hooks, o.Now)
+	r.seq.tidy = r.tidy
+	go r.seq.run()
+	return r, nil
+}
+
+// Serve takes sessions from pc until the registry is closed; the error is then
+// nil. pc stays the caller's. Several sockets may be served at once.
+func (r *Registry) Serve(pc net.PacketConn) error {
+	if err := checkBind(pc.LocalAddr(), r.o.Access); err != nil {
+		return err
+	}
+	l, err := link.Listen(pc, r.linkConfig())
+	if err != nil {
+		return err
+	}
+	if err := r.begin(l); err != nil {
+		return err
+	}
+	return r.accept(l)
+}
+
+// Listen serves a UDP address, a host:port, in the background until the registry
+// is closed, and returns the address it got.
+func (r *Registry) Listen(addr string) (net.Addr, error) {
+	at, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return nil, protocol.Errorf(protocol.ErrInvalid, "%v", err)
+	}
+	if err := checkBind(at, r.o.Access); err != nil {
+		return nil, err
+	}
+	l, err := link.ListenUDP(addr, r.linkConfig())
+	if err != nil {
+		return nil, err
+	}
+	if err := r.begin(l); err != nil {
+		return nil, err
+	}
+	go func() {
+		if err := r.accept(l); err != nil {
+			r.lines.warn("socket lost", "address", l.Addr(), "error", err)
+		}
+	}()
+	return l.Addr(), nil
+}
+
+func (r *Registry) linkConfig() link.Config {
+	return link.Config{
+		Identity:    link.Identity{Key: r.o.Key},
+		Successions: r.o.Successions,
+		Logger:      r.o.Logger,
+		Limits: link.Limits{
+			// More than subscriptions, or one too many would wait and not be refused.
+			Channels: r.limits.Subscriptions + 8,
+			Frame:    protocol.MaxFirstFrame,
+		},
+	}
+}
+
+var errClosed = fmt.Errorf("registry: %w: %w", protocol.ErrClosed, net.ErrClosed)
+
+// begin takes note of a listener, or closes it when the registry is over.
+func (r *Registry) begin(l *link.Listener) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		l.Close()
+		return errClosed
+	}
+	r.listeners[l] = struct{}{}
+	r.work.Add(1)
+	return nil
+}
+
+// accept begins sessions until the registry is closed or the socket fails.
+func (r *Registry) accept(l *link.Listener) error {
+	err := r.acceptAll(l)
+	r.work.Done()
+	if r.ctx.Err() == nil {
+		l.Close()
+		return err
+	}
+	<-r.closed
+	return nil
+}
+
+func (r *Registry) acceptAll(l *link.Listener) error {
+	for {
+		ls, err := l.Accept(r.ctx)
+		if err != nil {
+			return err
+		}
+		s, refused := r.open(ls)
+		if refused != nil {
+			r.lines.warn("session refused", "from", ls.RemoteAddr(), "error", refused)
+			r.work.Go(func() { ls.Close(refused.Code, refused.Detail) })
+			continue
+		}
+		r.work.Go(s.run)
+	}
+}
+
+// open makes a session, if there is room for one.
+func (r *Registry) open(ls *link.Session) (*session, *protocol.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if most := r.limits.Sessions; len(r.sessions) >= most {
+		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions are open, the maximum", most)
+	}
+	s := newSession(r, ls)
+	r.sessions[s] = struct{}{}
+	return s, nil
+}
+
+func (r *Registry) shut(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sessions, s)
+}
+
+// enter gives a session its account, or refuses it. old is an earlier session of
+// the same client, which must end first.
+func (r *Registry) enter(s *session, i protocol.Instance) (old *session, refused *protocol.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if wait := r.handshakes.lack(time.Now(), 1); wait > 0 {
+		return nil, rateLimited("too many sessions begin", wait)
+	}
+	s.claim = claim{string(s.caller.Key), i}
+	a := r.accounts[s.claim.key]
+	if a == nil {
+		a = &account{meter: newMeter(r.limits.Node)}
+	}
+	if i != (protocol.Instance{}) {
+		old = r.online[s.claim]
+	}
+	if most := r.limits.NodeSessions; a.sessions >= most && old == nil {
+		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions of this node are open, the maximum", most)
+	}
+	r.handshakes.take(1)
+	a.sessions++
+	s.account = a
+	r.accounts[s.claim.key] = a
+	if i != (protocol.Instance{}) {
+		r.online[s.claim] = s
+	}
+	return old, nil
+}
+
+// exit takes back enter.
+func (r *Registry) exit(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.account.sessions--
+	r.forget(s.claim.key)
+	if r.online[s.claim] == s {
+		delete(r.online, s.claim)
+	}
+}
+
+// forget drops an account that has nothing to remember. A node that published
+// too fast is not free by coming back.
+func (r *Registry) forget(key string) {
+	if a := r.accounts[key]; a.sessions == 0 && a.meter.full(time.Now()) {
+		delete(r.accounts, key)
+	}
+}
+
+// tidy is called now and then.
+func (r *Registry) tidy() {
+	if err := r.log.Expire(r.seq.registryTime()); err != nil {
+		r.lines.warn("old messages not dropped", "error", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.accounts {
+		r.forget(key)
+	}
+}
+
+// all is every session that was admitted, by number.
+func (r *Registry) all() []*session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []*session
+	for s := range r.sessions {
+		if s.admitted.Load() {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	return list
+}
+
+const (
+	// comeBack is when clients may try again that are sent away.
+	comeBack = time.Second
+
+	// leaving is how much longer than a few round trips a client has to take the
+	// last answers and go by itself.
+	leaving = 50 * time.Millisecond
+)
+
+// Shutdown ends the registry gently: clients are told to come back later, new
+// sessions and publishes are refused with ErrDraining, what was received is
+// answered, and then the sessions are closed. When ctx ends first they are closed
+// at once, and the error is that of ctx. It returns when nothing is left.
+func (r *Registry) Shutdown(ctx context.Context) error {
+	r.draining.Store(true)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(r.ctx, cancel)
+	defer stop()
+	var sessions sync.WaitGroup
+	for _, s := range r.all() {
+		sessions.Go(func() { s.drain(ctx) })
+	}
+	sessions.Wait()
+	err := ctx.Err()
+	if r.ctx.Err() != nil {
+		err = nil // Close was faster
+	}
+	r.Close()
+	return err
+}
+
+func drainRefusal() *protocol.Error {
+	return &protocol.Error{Code: protocol.ErrDraining, RetryAfter: comeBack}
+}
+
+// Close ends the registry at once: all sessions are closed with ErrDraining. It
+// waits until nothing of it is left and may be called again. The error is always
+// nil.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	first := !r.over
+	r.over = true
+	r.mu.Unlock()
+	if !first {
+		<-r.closed
+		return nil
+	}
+	r.draining.Store(true)
+	r.end(protocol.Errorf(protocol.ErrDraining, "the registry has stopped"))
+	r.work.Wait()
+	for l := range r.listeners {
+		l.Close()
+	}
+	r.seq.close()
+	close(r.closed)
+	return nil
+}
+
+// Announce tells all clients of the registry's next key. Give it to Successions
+// from then on, once Key is that key.
+func (r *Registry) Announce(s protocol.Succession) error {
+	if !s.Verify() || !s.Old.Equal(r.o.Key.Public()) {
+		return protocol.Errorf(protocol.ErrInvalid, "not signed with this registry's key")
+	}
+	for _, to := range r.all() {
+		to.work.Go(func() { _ = to.tell(to.ctx, to.control, &protocol.Successor{Succession: s}) })
+	}
+	return nil
+}

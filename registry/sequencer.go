@@ -1,0 +1,305 @@
+package registry
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+const (
+	// waitingJobs is how many jobs wait in line before those who bring one wait.
+	waitingJobs = 256
+
+	// gatherItems and gatherBytes are about how much is stored in one step.
+	gatherItems = 4096
+	gatherBytes = 8 << 20
+
+	// tidyEvery is how often what is too old is dropped while nobody publishes.
+	tidyEvery = time.Minute
+)
+
+// item is one publish of a job and the answer to it.
+type item struct {
+	pub    protocol.Publish
+	digest [16]byte
+
+	early  bool             // refused before: the sequencer passes over it
+	refuse *protocol.Refuse // nil = accepted
+	ack    protocol.Ack
+}
+
+// job is work for the sequencer: publishes of one node in their order, or one
+// change. It belongs to the sequencer from do to the token in done.
+type job struct {
+	sender protocol.NodeID
+	urgent bool // goes before those that are not
+	items  []item
+	bytes  int // of the items' payloads, about
+
+	change func(b *broker, now protocol.Time) *protocol.Error
+	keep   bool // the change holds also when it cannot be stored
+	err    *protocol.Error
+
+	done chan struct{} // holds one token
+}
+
+// sequencer gives every message its place. One goroutine takes all jobs that
+// wait, decides them in order, stores what comes of them in one step, and then
+// tells those who wait for it and the readers.
+type sequencer struct {
+	log   Log
+	index *index
+	hooks *Hooks
+	now   func() time.Time
+
+	head      atomic.Uint64 // seq up to which readers may read
+	published atomic.Uint64
+
+	in     chan *job
+	urgent chan *job
+	stop   chan struct{}
+	ended  chan struct{}
+	tidy   func() // called now and then, between appends
+
+	mu     sync.Mutex
+	broker *broker
+
+	// Owned by run, what is carried out together:
+	jobs  []*job
+	items int
+	bytes int
+}
+
+func newSequencer(l Log, b *broker, x *index, h *Hooks, now func() time.Time) *sequencer {
+	q := &sequencer{
+		log: l, broker: b, index: x, hooks: h, now: now,
+		in:     make(chan *job, waitingJobs),
+		urgent: make(chan *job, waitingJobs),
+		stop:   make(chan struct{}),
+		ended:  make(chan struct{}),
+	}
+	head, _ := l.Head()
+	q.head.Store(uint64(head))
+	return q
+}
+
+// do carries out a job and returns when it is done. Nobody calls it after close.
+func (q *sequencer) do(j *job) {
+	if j.urgent {
+		q.urgent <- j
+	} else {
+		q.in <- j
+	}
+	<-j.done
+}
+
+// change carries out one change.
+func (q *sequencer) change(f func(b *broker, now protocol.Time) *protocol.Error) *protocol.Error {
+	j := &job{change: f, done: make(chan struct{}, 1)}
+	q.do(j)
+	return j.err
+}
+
+// note is change for what holds also when the log is full.
+func (q *sequencer) note(f func(b *broker, now protocol.Time) *protocol.Error) *protocol.Error {
+	j := &job{change: f, keep: true, done: make(chan struct{}, 1)}
+	q.do(j)
+	return j.err
+}
+
+// view looks at the state as of the newest message that readers may read.
+func (q *sequencer) view(f func(b *broker)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f(q.broker)
+}
+
+func (q *sequencer) headSeq() protocol.Seq { return protocol.Seq(q.head.Load()) }
+
+// close ends run, which has no more jobs, and waits for it.
+func (q *sequencer) close() {
+	close(q.stop)
+	<-q.ended
+}
+
+func (q *sequencer) run() {
+	defer close(q.ended)
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
+	for {
+		select {
+		case j := <-q.urgent:
+			q.gather(j)
+		case j := <-q.in:
+			q.gather(j)
+		case <-tidy.C:
+			q.tidy()
+			continue
+		case <-q.stop:
+			return
+		}
+		q.carryOut()
+	}
+}
+
+func (q *sequencer) registryTime() protocol.Time { return protocol.TimeOf(q.now()) }
+
+// gather takes the jobs that wait, about as many as make one step: urgent ones
+// first, then the one at hand, then the others.
+func (q *sequencer) gather(j *job) {
+	q.jobs, q.items, q.bytes = q.jobs[:0], 0, 0
+	q.drain(q.urgent)
+	q.add(j)
+	q.drain(q.in)
+}
+
+func (q *sequencer) drain(from chan *job) {
+	for q.items < gatherItems && q.bytes < gatherBytes {
+		select {
+		case j := <-from:
+			q.add(j)
+		default:
+			return
+		}
+	}
+}
+
+func (q *sequencer) add(j *job) {
+	q.jobs = append(q.jobs, j)
+	q.items += len(j.items)
+	q.bytes += j.bytes
+}
+
+// carryOut decides the jobs at hand and stores what comes of them.
+func (q *sequencer) carryOut() {
+	q.mu.Lock()
+	now := q.registryTime()
+	for _, j := range q.jobs {
+		q.decide(j, now)
+	}
+	if err := q.store(); err != nil {
+		for _, j := range q.jobs {
+			q.refuse(j, now, err)
+		}
+	}
+	q.mu.Unlock()
+	for i, j := range q.jobs {
+		j.done <- struct{}{}
+		q.jobs[i] = nil
+	}
+}
+
+// decide puts a job to the broker.
+func (q *sequencer) decide(j *job, now protocol.Time) {
+	if j.change != nil {
+		j.err = j.change(q.broker, now)
+		return
+	}
+	for i := range j.items {
+		it := &j.items[i]
+		if !it.early {
+			q.ask(j, it, now)
+		}
+	}
+}
+
+// ask puts one publish to the broker and reports whether it is a new message.
+func (q *sequencer) ask(j *job, it *item, now protocol.Time) (fresh bool) {
+	a := q.broker.publish(now, j.sender, &it.pub, it.digest)
+	it.ack, it.refuse = a.Ack, a.Refuse
+	return a.Record != nil
+}
+
+// store appends what is staged and lets readers have it. On an error all of it
+// is taken back.
+func (q *sequencer) store() error {
+	batch := q.broker.staged()
+	if batch == nil {
+		q.broker.commit()
+		return nil
+	}
+	if err := q.append(batch); err != nil {
+		q.broker.abort()
+		return err
+	}
+	if nodes := joining(batch.Entries); nodes != nil {
+		q.index.rejoin(nodes, q.headSeq(), q.broker.joinedSet)
+	}
+	if n := len(batch.Records); n > 0 {
+		q.head.Store(uint64(batch.Records[n-1].Seq))
+		q.published.Add(uint64(n))
+		q.index.wake(batch.Records)
+	}
+	q.broker.commit()
+	return nil
+}
+
+func (q *sequencer) append(batch *Batch) error {
+	if f := q.hooks.BeforeStore; f != nil && len(batch.Records) > 0 {
+		if err := f(batch.Records); err != nil {
+			return err
+		}
+	}
+	if err := q.log.Append(batch); err != nil {
+		return err
+	}
+	if f := q.hooks.AfterStore; f != nil && len(batch.Records) > 0 {
+		f(batch.Records)
+	}
+	return nil
+}
+
+// refuse asks again, one by one, after the log took nothing: duplicates and
+// refusals are told as they are, and what would have changed something is
+// refused with the log's error.
+func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
+	told := refusal(err, protocol.ErrInternal)
+	if j.change != nil {
+		j.err = j.change(q.broker, now)
+		switch {
+		case q.broker.staged() == nil:
+		case j.keep:
+			q.broker.commit()
+			return
+		case j.err == nil:
+			j.err = told
+		}
+		q.broker.abort()
+		return
+	}
+	for i := range j.items {
+		it := &j.items[i]
+		if it.early {
+			continue
+		}
+		if q.ask(j, it, now) {
+			it.refuse = refuseWith(it.pub.N, told)
+		}
+		q.broker.abort()
+	}
+}
+
+func refuseWith(n uint64, e *protocol.Error) *protocol.Refuse {
+	return &protocol.Refuse{
+		N: n, Code: e.Code, RetryAfter: e.RetryAfter, Topic: e.Topic, Fence: e.Fence, Detail: e.Detail,
+	}
+}
+
+// joining names the nodes whose inbox has changed; nil when there are none.
+func joining(entries []Entry) map[protocol.NodeID]struct{} {
+	var nodes map[protocol.NodeID]struct{}
+	for i := range entries {
+		if entries[i].Table != tableJoins {
+			continue
+		}
+		if nodes == nil {
+			nodes = make(map[protocol.NodeID]struct{})
+		}
+		if id, _, err := cutNodeKey(entries[i].Key); err == nil {
+			nodes[id] = struct{}{}
+		}
+	}
+	return nodes
+}
