@@ -37,7 +37,7 @@ type connection struct {
 	after  time.Duration // when to come back, where the registry said so
 }
 
-// open makes a session with the registry at addr and says hello.
+// open makes a session with the registry at addr and puts it to use.
 func (c *Client) open(ctx context.Context, addr string) (*connection, error) {
 	conf := c.link
 	conf.Host = addr
@@ -51,6 +51,11 @@ func (c *Client) open(ctx context.Context, addr string) (*connection, error) {
 		return nil, err
 	}
 	n.ctx, n.fail = context.WithCancelCause(c.ctx)
+	if err := n.begin(ctx); err != nil {
+		n.fail(err)
+		n.end()
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -142,10 +147,6 @@ func (n *connection) welcomed(f *protocol.Welcome) error {
 // serve runs the session until it ends, and tells why, and after what time the
 // registry wants to see the client again.
 func (n *connection) serve() (error, time.Duration) {
-	defer n.fail(nil)
-	if err := n.begin(); err != nil {
-		n.fail(err)
-	}
 	timer := time.NewTimer(replyTime)
 	defer timer.Stop()
 	for n.ctx.Err() == nil {
@@ -172,8 +173,8 @@ func (n *connection) serve() (error, time.Duration) {
 	return n.end(), n.after
 }
 
-// begin puts the connection to use.
-func (n *connection) begin() error {
+// begin makes the connection the client's and sends what waits for one.
+func (n *connection) begin(ctx context.Context) error {
 	c, w := n.c, n.welcome
 	c.stats.connects.Add(1)
 	c.maxPayload.Store(w.Limits.Payload)
@@ -192,19 +193,19 @@ func (n *connection) begin() error {
 	n.tasks.Go(n.readControl)
 	again := 0
 	for i := range c.lanes {
-		resent, err := n.openLane(&c.lanes[i])
+		resent, err := n.openLane(ctx, &c.lanes[i])
 		if err != nil {
 			return err
 		}
 		again += resent
 	}
 	c.events.emit(Connected{Address: n.addr, Epoch: w.Epoch, Head: w.Head, Resent: again})
-	n.publish()
+	n.take()
 	return nil
 }
 
-// publish makes the connection the client's and resumes its subscriptions.
-func (n *connection) publish() {
+// take makes calls and subscriptions use the connection.
+func (n *connection) take() {
 	c := n.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,8 +221,8 @@ func (n *connection) publish() {
 	}
 }
 
-func (n *connection) openLane(l *lane) (again int, err error) {
-	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
+func (n *connection) openLane(ctx context.Context, l *lane) (again int, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, replyTime, errMute)
 	defer cancel()
 	ch, err := n.s.Open(ctx)
 	if err != nil {

@@ -160,6 +160,7 @@ func (l *lane) pending() []*Pending {
 func (l *lane) attach(epoch protocol.EpochID, flight uint64) (again int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.sweep() // while the reason is still that there was no connection
 	l.online, l.held, l.epoch = true, false, epoch
 	if !errors.Is(l.refuse, errClosed) {
 		l.refuse = nil
