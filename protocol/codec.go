@@ -126,9 +126,8 @@ func list[T any](c *codec, v *[]T, least int, element func(*T)) {
 			*v = make([]T, 0, min(n, c.in.Len()/least))
 		}
 		for i := 0; i < n && c.err == nil; i++ {
-			var e T
-			element(&e)
-			*v = append(*v, e)
+			*v = append(*v, *new(T))
+			element(&(*v)[i])
 		}
 		c.n = outer
 	}

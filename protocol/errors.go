@@ -209,10 +209,10 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 func (e *Error) Error() string {
 	s := e.Code.Error()
-	switch e.Code {
-	case ErrStaleTerm:
+	if e.Code == ErrStaleTerm {
 		s = fmt.Sprintf("%s: have %d", s, e.Fence.K)
-	case ErrConflict:
+	}
+	if e.Code == ErrConflict {
 		s = fmt.Sprintf("%s: have %d at seq %d", s, e.Fence.K, e.Fence.S)
 	}
 	if e.Detail != "" {

@@ -94,7 +94,8 @@ type Frame interface {
 	// Type is the frame's number.
 	Type() FrameType
 
-	// Append appends the frame's one encoding, without the length before it.
+	// Append appends the frame's one encoding, without the length before it. It
+	// only reads the frame: several goroutines may append one at once.
 	Append(b []byte) []byte
 }
 

@@ -92,7 +92,13 @@ func (c *cursor) head(want kind) uint64 {
 	return n
 }
 
-func (c *cursor) uint() uint64 { return c.head(kindUint) }
+func (c *cursor) uint() uint64 {
+	if c.at < len(c.b) && c.b[c.at] < 0x80 && c.err == nil { // most numbers are small
+		c.at++
+		return uint64(c.b[c.at-1])
+	}
+	return c.head(kindUint)
+}
 
 // flag is a number that is 0 or 1.
 func (c *cursor) flag() bool {

@@ -35,6 +35,7 @@ func NodeIDOf(key ed25519.PublicKey) NodeID {
 	return 1<<31 | NodeID(binary.BigEndian.Uint32(sum[:])>>1)
 }
 
+// String is the id in decimal.
 func (n NodeID) String() string { return strconv.FormatUint(uint64(n), 10) }
 
 // Address is the node's address text on network 0, as Pilot writes it:

@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Lane is which of a session's two publish channels a channel is.
 type Lane uint64
@@ -283,8 +286,9 @@ func (f *Acks) Parse(b []byte) error {
 	}
 	c := cursor{b: b}
 	more := c.frame(TypeAcks, 1)
-	f.List = f.List[:0]
-	for range c.list() {
+	n := c.list()
+	f.List = slices.Grow(f.List[:0], c.fit(n, 1+ackKnown))
+	for range n {
 		c.exactly(ackKnown)
 		a := Ack{N: c.uint(), Seq: Seq(c.uint()), Time: Time(c.uint()), Duplicate: c.flag()}
 		if c.err != nil {
