@@ -92,7 +92,7 @@ func (b *broker) load(l Log) error {
 			return nil
 		},
 		Key: func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte) error {
-			b.keys.add(keyOf(sender, key), keyRow{digest, seq, at})
+			b.keys.add(keyRow{keyOf(sender, key), digest, seq, at})
 			return nil
 		},
 		Floor: func(floor protocol.Seq) error {
@@ -189,7 +189,7 @@ func (b *broker) accept(now protocol.Time, sender protocol.NodeID, p *protocol.P
 	}
 	r.Seal() // copies payload and key
 	b.passConditions(p, b.seq)
-	b.keys.add(key, keyRow{digest, b.seq, b.time})
+	b.keys.add(keyRow{key, digest, b.seq, b.time})
 	b.batch.Records = append(b.batch.Records, r)
 	return answer{Ack: protocol.Ack{N: p.N, Seq: r.Seq, Time: r.Time}, Record: r}
 }

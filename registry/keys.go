@@ -15,8 +15,9 @@ func keyOf(sender protocol.NodeID, key []byte) keyID {
 	return id
 }
 
-// keyRow is the message a key belongs to.
+// keyRow is a key and the message it belongs to.
 type keyRow struct {
+	id     keyID
 	digest [16]byte
 	seq    protocol.Seq
 	at     protocol.Time
@@ -24,39 +25,50 @@ type keyRow struct {
 
 // keyTable remembers the keys of all messages above floor.
 type keyTable struct {
-	rows  map[keyID]keyRow
-	order [][]keyID // the same keys, oldest first, in blocks
-	floor protocol.Seq
+	places map[keyID]uint64 // in rows, counted from the first key ever
+	rows   [][]keyRow       // in order of seq, in blocks
+	first  uint64           // place of the oldest row
+	floor  protocol.Seq
 }
 
+// Rows are kept in blocks because a table of a million, grown as one piece,
+// would stop everything while it is copied.
 const keyBlock = 1024
 
-func newKeyTable() keyTable { return keyTable{rows: make(map[keyID]keyRow)} }
+func newKeyTable() keyTable { return keyTable{places: make(map[keyID]uint64)} }
 
 func (t *keyTable) find(id keyID) (keyRow, bool) {
-	row, ok := t.rows[id]
-	return row, ok
+	place, ok := t.places[id]
+	if !ok {
+		return keyRow{}, false
+	}
+	return *t.row(place), true
 }
 
+func (t *keyTable) row(place uint64) *keyRow {
+	return &t.rows[place/keyBlock-t.first/keyBlock][place%keyBlock]
+}
+
+// next is the place behind the newest row.
+func (t *keyTable) next() uint64 { return t.first + uint64(len(t.places)) }
+
 // add is for keys that are not in the table, each of a later message.
-func (t *keyTable) add(id keyID, row keyRow) {
-	t.rows[id] = row
-	if n := len(t.order); n == 0 || len(t.order[n-1]) == keyBlock {
-		t.order = append(t.order, make([]keyID, 0, keyBlock))
+func (t *keyTable) add(row keyRow) {
+	place := t.next()
+	if place%keyBlock == 0 {
+		t.rows = append(t.rows, make([]keyRow, keyBlock))
 	}
-	last := &t.order[len(t.order)-1]
-	*last = append(*last, id)
+	t.places[row.id] = place
+	*t.row(place) = row
 }
 
 // drop takes back the newest n keys.
 func (t *keyTable) drop(n int) {
 	for range n {
-		at := len(t.order) - 1
-		block := t.order[at]
-		delete(t.rows, block[len(block)-1])
-		t.order[at] = block[:len(block)-1]
-		if len(t.order[at]) == 0 {
-			t.order = t.order[:at]
+		place := t.next() - 1
+		delete(t.places, t.row(place).id)
+		if place%keyBlock == 0 {
+			t.rows = t.rows[:len(t.rows)-1]
 		}
 	}
 }
@@ -64,18 +76,17 @@ func (t *keyTable) drop(n int) {
 // forget raises the floor past keys beyond the newest limit and those from
 // before cutoff, up to budget of them.
 func (t *keyTable) forget(limit int, cutoff protocol.Time, budget int) {
-	for ; budget > 0 && len(t.order) > 0; budget-- {
-		oldest := t.order[0][0]
-		row := t.rows[oldest]
-		if len(t.rows) <= limit && row.at >= cutoff {
+	for ; budget > 0 && len(t.places) > 0; budget-- {
+		oldest := t.row(t.first)
+		if len(t.places) <= limit && oldest.at >= cutoff {
 			return
 		}
-		delete(t.rows, oldest)
-		t.floor = row.seq
-		t.order[0] = t.order[0][1:]
-		if len(t.order[0]) == 0 {
-			t.order[0] = nil
-			t.order = t.order[1:]
+		delete(t.places, oldest.id)
+		t.floor = oldest.seq
+		t.first++
+		if t.first%keyBlock == 0 {
+			t.rows[0] = nil
+			t.rows = t.rows[1:]
 		}
 	}
 }

@@ -23,16 +23,23 @@ type Record struct {
 func (r *Record) Seal() {
 	d := protocol.Deliver{Message: r.Message}
 	d.Key = nil
-	b := make([]byte, protocol.LengthSize, frameBound(&r.Message)+len(r.Key))
-	b = d.Append(b)
+	b := appendDeliver(make([]byte, 0, frameBound(&r.Message)+len(r.Key)), &d)
 	n := len(b)
-	binary.BigEndian.PutUint32(b, uint32(n-protocol.LengthSize))
 	b = append(b, r.Key...)
 
 	if err := d.Parse(b[protocol.LengthSize:n]); err != nil {
 		panic("registry: own frame: " + err.Error())
 	}
 	r.frame, r.Payload, r.Key = b[:n:n], d.Payload, b[n:]
+}
+
+// appendDeliver is protocol.AppendFrame without the memory that an interface
+// value takes.
+func appendDeliver(b []byte, d *protocol.Deliver) []byte {
+	at := len(b)
+	b = d.Append(append(b, 0, 0, 0, 0))
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-protocol.LengthSize))
+	return b
 }
 
 // frameBound is at least the size of the message's frame without its key.
@@ -67,5 +74,6 @@ func deliverFrame(r *Record, forSender bool, buf []byte) []byte {
 	if !forSender {
 		return r.Frame()
 	}
-	return protocol.AppendFrame(buf[:0], &protocol.Deliver{Message: r.Message})
+	d := protocol.Deliver{Message: r.Message}
+	return appendDeliver(buf[:0], &d)
 }

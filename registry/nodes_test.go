@@ -1,0 +1,124 @@
+package registry
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+func publicKey(n byte) ed25519.PublicKey { return bytes.Repeat([]byte{n}, ed25519.PublicKeySize) }
+
+func TestNodesComeAndGo(t *testing.T) {
+	d := newTrial(t, brokerOptions{})
+	key := publicKey(1)
+	id, fault := d.admit(1000, key, "host", []string{"blue"})
+	require.Nil(t, fault)
+	require.Equal(t, protocol.NodeIDOf(key), id)
+	want := protocol.Node{ID: id, Key: key, Name: "host", Tags: []string{"blue"}, Online: 1, LastSeen: 1000}
+	require.Equal(t, []protocol.Node{want}, d.nodes(0, 0, ""))
+
+	// A second session tells its own name.
+	_, fault = d.admit(1500, key, "other", nil)
+	require.Nil(t, fault)
+	want.Name, want.Tags, want.Online, want.LastSeen = "other", nil, 2, 1500
+	require.Equal(t, []protocol.Node{want}, d.nodes(0, 0, ""))
+	known, online := d.nodeCount()
+	require.Equal(t, []int{1, 1}, []int{known, online})
+
+	d.leave(1400, id) // clocks go back
+	require.Equal(t, protocol.Time(1500), d.nodes(0, 0, "")[0].LastSeen)
+	d.leave(1600, id)
+	d.leave(1700, id) // once too often
+	d.leave(1700, id+1)
+	want.Online, want.LastSeen = 0, 1600
+	d.store()
+	for range 2 {
+		require.Equal(t, []protocol.Node{want}, d.nodes(0, 0, ""))
+		known, online = d.nodeCount()
+		require.Equal(t, []int{1, 0}, []int{known, online})
+		d.restart()
+	}
+}
+
+// Keys whose ids are the same cannot be had, so the table is given another key
+// for one.
+func TestNodeIDBelongsToItsFirstKey(t *testing.T) {
+	d := newTrial(t, brokerOptions{})
+	mine, theirs := publicKey(1), publicKey(2)
+	id := protocol.NodeIDOf(mine)
+	require.Nil(t, d.admitAs(1000, id, theirs, "first", nil))
+	d.leave(1000, id)
+	d.store()
+	for range 2 {
+		_, fault := d.admit(2000, mine, "second", nil)
+		require.NotNil(t, fault)
+		require.Equal(t, protocol.ErrNodeIDTaken, fault.Code)
+		require.Nil(t, d.staged())
+		require.Equal(t, "first", d.nodes(0, 0, "")[0].Name)
+		d.restart()
+	}
+	require.Nil(t, d.admitAs(3000, id, theirs, "first", nil))
+}
+
+func TestAdmissionIsBounded(t *testing.T) {
+	d := newTrial(t, brokerOptions{maxNodes: 2})
+	tags := slices.Repeat([]string{strings.Repeat("x", protocol.MaxName)}, maxTags)
+	_, fault := d.admit(1, publicKey(1), tags[0], tags)
+	require.Nil(t, fault)
+	for _, test := range []struct {
+		name string
+		tags []string
+	}{
+		{tags[0] + "x", nil},
+		{"", []string{"a", tags[0] + "x"}},
+		{"", append(tags, "x")},
+	} {
+		_, fault := d.admit(1, publicKey(2), test.name, test.tags)
+		require.NotNil(t, fault)
+		require.Equal(t, protocol.ErrTooLarge, fault.Code)
+	}
+	_, fault = d.admit(1, publicKey(2), "", nil)
+	require.Nil(t, fault)
+	_, fault = d.admit(1, publicKey(3), "", nil)
+	require.NotNil(t, fault)
+	require.Equal(t, protocol.ErrLimit, fault.Code)
+	_, fault = d.admit(1, publicKey(1), "", nil)
+	require.Nil(t, fault, "a known node always has room")
+}
+
+func TestNodePages(t *testing.T) {
+	d := newTrial(t, brokerOptions{})
+	for _, id := range []protocol.NodeID{30, 10, 40, 20} {
+		require.Nil(t, d.admitAs(1, id, publicKey(byte(id)), "", nil))
+	}
+	for _, node := range []protocol.NodeID{40, 10, 25, 20} { // 25 was never admitted here
+		require.Nil(t, d.join(node, []string{"a"}, false))
+	}
+	for _, test := range []struct {
+		after protocol.NodeID
+		limit int
+		topic string
+		want  []protocol.NodeID
+	}{
+		{0, 0, "", []protocol.NodeID{10, 20, 30, 40}},
+		{0, 2, "", []protocol.NodeID{10, 20}},
+		{20, 2, "", []protocol.NodeID{30, 40}},
+		{25, 1, "", []protocol.NodeID{30}},
+		{40, 1, "", nil},
+		{0, 0, "a", []protocol.NodeID{10, 20, 25, 40}},
+		{10, 2, "a", []protocol.NodeID{20, 25}},
+		{0, 0, "b", nil},
+	} {
+		var got []protocol.NodeID
+		for _, n := range d.nodes(test.after, test.limit, test.topic) {
+			got = append(got, n.ID)
+		}
+		require.Equal(t, test.want, got, "%d after %d of topic %q", test.limit, test.after, test.topic)
+	}
+}

@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+func messages() []protocol.Message {
+	long := strings.Repeat("long topic ", 90)
+	return []protocol.Message{
+		{Seq: 1, Topic: "a", Key: []byte("k")},
+		{Seq: 1 << 63, Time: 1 << 63, Sender: 1 << 31, Origin: 1 << 31, To: 1 << 31, Payload: make([]byte, 100), Key: make([]byte, 32)},
+		{Seq: 300, Topic: long, Payload: make([]byte, 70_000), Key: []byte("k"), Fences: []protocol.Mark{{Topic: long, Term: protocol.MaxTerm}, {Topic: long + "x", Term: 1}}},
+	}
+}
+
+func TestFrameIsDeliverWithoutTheKey(t *testing.T) {
+	for _, m := range messages() {
+		want := m
+		want.Key = nil
+		frame := protocol.AppendFrame(nil, &protocol.Deliver{Message: want})
+		own := protocol.AppendFrame(nil, &protocol.Deliver{Message: m})
+
+		r := &Record{Message: m}
+		require.Equal(t, frame, r.Frame(), "made anew")
+		require.Equal(t, m, r.Message)
+		r.Seal()
+		require.Equal(t, frame, r.Frame())
+		require.Equal(t, string(m.Payload), string(r.Payload))
+		require.Equal(t, m.Key, r.Key)
+		require.Equal(t, frame, deliverFrame(r, false, nil))
+		require.Equal(t, own, deliverFrame(r, true, nil))
+		require.Equal(t, own, deliverFrame(r, true, []byte("what was in it before")))
+		require.LessOrEqual(t, cap(r.Frame()), frameBound(&m))
+	}
+}
+
+func TestSealedPayloadIsKeptOnce(t *testing.T) {
+	for _, m := range messages() {
+		r := &Record{Message: m}
+		r.Seal()
+		require.Equal(t, len(r.Frame()), cap(r.Frame()), "appending to the frame does not write into the key")
+		if len(m.Payload) > 0 {
+			before := slices.Clone(r.Frame())
+			r.Payload[0]++
+			require.NotEqual(t, before, r.Frame())
+		}
+	}
+}
+
+func TestDeliveringTakesNoMemory(t *testing.T) {
+	m := messages()[1]
+	r := &Record{Message: m}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		r.Message = m
+		r.Seal()
+	}), 1.0)
+	buf := make([]byte, 0, 1024)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		buf = deliverFrame(r, true, buf)
+		_ = deliverFrame(r, false, buf)
+	}))
+}
