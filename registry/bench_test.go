@@ -37,9 +37,9 @@ type publisher struct {
 	out []byte
 }
 
-func newPublisher(p *peer, topic string) *publisher {
+func newPublisher(p *peer) *publisher {
 	return &publisher{pub: protocol.Publish{
-		Epoch: p.welcome.Epoch.ID, Topic: topic, Payload: make([]byte, 128), Key: make([]byte, 24),
+		Epoch: p.welcome.Epoch.ID, Topic: "bench", Payload: make([]byte, 128), Key: make([]byte, 24),
 	}}
 }
 
@@ -62,7 +62,7 @@ func BenchmarkPush(b *testing.B) {
 			}
 		}
 	}()
-	p := newPublisher(writer, "bench")
+	p := newPublisher(writer)
 	b.ReportAllocs()
 	for b.Loop() {
 		p.out = p.out[:0]
@@ -78,7 +78,7 @@ func BenchmarkAckSerial(b *testing.B) {
 	join := loopback(b)
 	writer := join("writer")
 	lane := writer.lane(protocol.LaneNormal)
-	p := newPublisher(writer, "bench")
+	p := newPublisher(writer)
 	b.ReportAllocs()
 	for b.Loop() {
 		p.out = p.out[:0]
@@ -96,7 +96,7 @@ func BenchmarkAckPipelined(b *testing.B) {
 	join := loopback(b)
 	writer := join("writer")
 	lane := writer.lane(protocol.LaneNormal)
-	p := newPublisher(writer, "bench")
+	p := newPublisher(writer)
 	const window = 256
 	b.ReportAllocs()
 	inFlight := 0
@@ -165,7 +165,7 @@ func BenchmarkFanOut100(b *testing.B) {
 			}
 		}
 	}()
-	p := newPublisher(writer, "bench")
+	p := newPublisher(writer)
 	b.ReportAllocs()
 	for b.Loop() {
 		credit <- struct{}{}

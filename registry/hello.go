@@ -18,7 +18,10 @@ func (s *session) hello() error {
 	if !ok {
 		return protocol.Errorf(protocol.ErrMalformed, "the session begins with a frame of type %d", f.Type())
 	}
-	version, refused := s.admit(hello)
+	version, refused := s.screen(hello)
+	if refused == nil {
+		refused = s.admit(hello)
+	}
 	if refused != nil {
 		s.farewell(refused)
 		return refused
@@ -45,9 +48,8 @@ func (s *session) firstFrame() (protocol.Frame, error) {
 	return s.first(ch, deadline)
 }
 
-// admit decides about a hello, and begins the session with all that its end
-// takes back, or with nothing of it.
-func (s *session) admit(f *protocol.Hello) (version uint64, refused *protocol.Error) {
+// screen decides about a hello as far as it can without taking anything.
+func (s *session) screen(f *protocol.Hello) (version uint64, refused *protocol.Error) {
 	s.caller.Name, s.caller.Tags = f.Name, f.Tags
 	if err := f.Check(); err != nil {
 		return 0, refusal(err, protocol.ErrInvalid)
@@ -62,12 +64,15 @@ func (s *session) admit(f *protocol.Hello) (version uint64, refused *protocol.Er
 	if refused := s.before(OpConnect, ""); refused != nil {
 		return 0, refused
 	}
-	if refused := s.allow(Request{Right: RightAdmit, Token: f.Token}); refused != nil {
-		return 0, refused
-	}
+	return version, s.allow(Request{Right: RightAdmit, Token: f.Token})
+}
+
+// admit begins the session with all that its end takes back, or with nothing of
+// it.
+func (s *session) admit(f *protocol.Hello) *protocol.Error {
 	old, refused := s.r.enter(s, f.Instance)
 	if refused != nil {
-		return 0, refused
+		return refused
 	}
 	if old != nil {
 		// What the client sent on its last session and gave up meanwhile must not
@@ -82,7 +87,7 @@ func (s *session) admit(f *protocol.Hello) (version uint64, refused *protocol.Er
 	if refused != nil {
 		s.r.exit(s)
 	}
-	return version, refused
+	return refused
 }
 
 // farewell tells a client why it is refused, and when to come back, before the

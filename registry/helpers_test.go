@@ -1,12 +1,12 @@
 package registry_test
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,7 +77,6 @@ type peer struct {
 	control *channel
 	welcome *protocol.Welcome
 	n       uint64
-	asked   uint64
 }
 
 // dial makes a session and says nothing.
@@ -185,11 +184,13 @@ func (p *peer) ends(code protocol.Code) {
 
 func (p *peer) lane(l protocol.Lane) *channel { return p.open(&protocol.OpenLane{Lane: l}) }
 
+var keys atomic.Uint64
+
 // message is a publish with a fresh key.
 func (p *peer) message(topic, payload string) *protocol.Publish {
 	p.n++
 	return &protocol.Publish{
-		N: p.n, Key: binary.BigEndian.AppendUint64(nil, p.n), Epoch: p.welcome.Epoch.ID, Head: p.welcome.Head,
+		N: p.n, Key: binary.BigEndian.AppendUint64(nil, keys.Add(1)), Epoch: p.welcome.Epoch.ID, Head: p.welcome.Head,
 		Topic: topic, Payload: []byte(payload),
 	}
 }
@@ -247,5 +248,3 @@ func deliveries(c *channel, n int) []string {
 	}
 	return list
 }
-
-var _ = context.Background

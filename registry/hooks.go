@@ -105,9 +105,3 @@ func (h *Hooks) before(op Operation) *protocol.Error {
 	}
 	return refusal(h.Before(op), protocol.ErrInternal)
 }
-
-func (h *Hooks) event(e Event) {
-	if h.Event != nil {
-		h.Event(e)
-	}
-}

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 
 	"github.com/pilotgo/pilotgo/internal/link"
@@ -44,15 +46,15 @@ func (s *session) serveSubscription(ch *link.Channel, f *protocol.Subscribe) err
 		s: s, ch: ch, source: f.Source, pattern: f.Pattern,
 		news: make(chan struct{}, 1),
 	}
-	narrowed, refused := sub.admit(f)
+	open := opening{}
+	refused := sub.admit(f, &open)
 	if refused != nil {
 		s.refused(OpSubscribe, f.Pattern, refused)
 		return s.endWith(ch, refused)
 	}
 	defer s.subscriptions.Add(-1)
 
-	history, refused := sub.begin(f)
-	if refused != nil {
+	if refused := sub.begin(f, &open); refused != nil {
 		s.refused(OpSubscribe, f.Pattern, refused)
 		return s.endWith(ch, refused)
 	}
@@ -63,8 +65,8 @@ func (s *session) serveSubscription(ch *link.Channel, f *protocol.Subscribe) err
 	ctx, cancel := context.WithCancel(s.ctx)
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		if err := sub.write(ctx, history, narrowed); err != nil {
-			ch.Reset(protocol.CodeOf(err)) // which ends Next below
+		if err := sub.write(ctx, &open); ctx.Err() == nil {
+			ch.Reset(refusal(err, protocol.ErrInternal).Code) // which ends Next below
 		}
 	})
 	// The client has nothing more to say, but ends the subscription by ending the
@@ -72,97 +74,112 @@ func (s *session) serveSubscription(ch *link.Channel, f *protocol.Subscribe) err
 	_, err := ch.Next()
 	cancel()
 	writer.Wait()
-	if err == nil {
+	switch {
+	case err == nil:
 		return protocol.Errorf(protocol.ErrMalformed, "a frame behind Subscribe")
+	case errors.Is(err, io.EOF):
+		ch.Reset(0) // drops what is queued, which nobody waits for
+		return nil
 	}
 	return err
 }
 
+// opening is what a subscription begins with.
+type opening struct {
+	began   protocol.Subscribed
+	history Selection // of what comes before caught up
+	caught  protocol.CaughtUp
+	isNew   bool // caught is set: there is no history
+}
+
 // admit checks a request to subscribe and takes a place for it.
-func (sub *subscription) admit(f *protocol.Subscribe) (narrowed bool, refused *protocol.Error) {
+func (sub *subscription) admit(f *protocol.Subscribe, open *opening) *protocol.Error {
 	s := sub.s
 	if refused := s.before(OpSubscribe, f.Pattern); refused != nil {
-		return false, refused
+		return refused
 	}
 	if err := f.Check(); err != nil {
-		return false, refusal(err, protocol.ErrInvalid)
+		return refusal(err, protocol.ErrInvalid)
 	}
 	if f.Source == protocol.SourcePattern {
 		if refused := s.allow(Request{Right: RightSubscribe, Topic: f.Pattern}); refused != nil {
 			if protocol.IsExact(f.Pattern) || refused.Code != protocol.ErrDenied {
-				return false, refused
+				return refused
 			}
-			narrowed = true
+			open.began.Narrowed = 1
 		}
 	}
 	if most := s.r.limits.Subscriptions; s.subscriptions.Add(1) > int64(most) {
 		s.subscriptions.Add(-1)
-		return false, protocol.Errorf(protocol.ErrLimit, "%d subscriptions are open, the maximum", most)
+		return protocol.Errorf(protocol.ErrLimit, "%d subscriptions are open, the maximum", most)
 	}
-	return narrowed, nil
+	return nil
 }
 
 // begin finds the position and makes the subscription be woken. The caller
-// drops it from the index unless it was refused. history selects what comes
-// before the first caught up.
-func (sub *subscription) begin(f *protocol.Subscribe) (history Selection, refused *protocol.Error) {
+// drops it from the index unless it was refused.
+func (sub *subscription) begin(f *protocol.Subscribe, open *opening) (refused *protocol.Error) {
 	s := sub.s
-	epoch := s.r.epoch.ID
-	resumed := f.Epoch == epoch
-
-	var head protocol.Seq
+	resumed := f.Epoch == s.r.epoch.ID
+	after := resumed || f.Epoch == 0 && f.Start == protocol.StartAfter
 	s.r.seq.view(func(b *broker) {
-		head = s.r.seq.headSeq()
-		if f.After > head && (resumed || f.Epoch == 0 && f.Start == protocol.StartAfter) {
+		open.caught = sub.caughtUp(b)
+		if head := open.caught.Seq; after && f.After > head {
 			refused = protocol.Errorf(protocol.ErrInvalid, "seq %d is ahead of the log's %d", f.After, head)
 			return
 		}
 		s.r.index.add(sub, b.joinedSet(s.caller.Node))
 	})
 	if refused != nil {
-		return history, refused
+		return refused
 	}
+
+	// What retention took before a new subscription began is not missing from
+	// it. To one that goes on, it is.
+	head := open.caught.Seq
+	switch {
+	case after:
+		sub.position = f.After
+	case f.Epoch != 0: // of another log: all of this one is new
+	case f.Start == protocol.StartNew:
+		sub.position, sub.floor = head, head
+		open.isNew = true
+	default:
+		sub.floor = head
+	}
+	open.began.Epoch, open.began.Position = s.r.epoch, sub.position
 
 	sub.sel = Selection{Pattern: f.Pattern}
 	if sub.source == protocol.SourceInbox {
 		sub.sel.Direct = s.caller.Node
 	}
-	if s.r.o.Access != nil && (sub.source == protocol.SourceInbox || !protocol.IsExact(f.Pattern)) {
+	if open.began.Narrowed == 1 || sub.source == protocol.SourceInbox && s.r.o.Access != nil {
 		sub.sel.Readable = s.readable()
 	}
-	history = sub.sel
-	switch f.Start {
-	case protocol.StartLast:
-		history.LastPerTopic = true
-	case protocol.StartSince:
-		history.Since = f.Since
-	default:
+	open.history = sub.sel
+	open.history.LastPerTopic = f.Start == protocol.StartLast
+	if f.Start == protocol.StartSince {
+		open.history.Since = f.Since
 	}
+	return nil
+}
 
-	// What retention took before a new subscription began is not missing from
-	// it. To one that goes on, it is.
-	switch {
-	case resumed, f.Epoch == 0 && f.Start == protocol.StartAfter:
-		sub.position = f.After
-	case f.Epoch != 0: // of another log: all of this one is new
-	case f.Start == protocol.StartNew:
-		sub.position, sub.floor = head, head
-	default:
-		sub.floor = head
+// caughtUp takes head and fence together: a fenced message up to that head is
+// counted in the fence, and a later one is not.
+func (sub *subscription) caughtUp(b *broker) protocol.CaughtUp {
+	f := protocol.CaughtUp{Seq: sub.s.r.seq.headSeq()}
+	if sub.source == protocol.SourcePattern && protocol.IsExact(sub.pattern) {
+		f.Fence = b.fence(sub.pattern)
 	}
-	return history, nil
+	return f
 }
 
 // write sends all there is, now and later, until ctx ends or the channel fails.
-func (sub *subscription) write(ctx context.Context, history Selection, narrowed bool) error {
-	began := protocol.Subscribed{Epoch: sub.s.r.epoch, Position: sub.position}
-	if narrowed {
-		began.Narrowed = 1
-	}
-	if err := sub.s.send(ctx, sub.ch, protocol.AppendFrame(nil, &began)); err != nil {
+func (sub *subscription) write(ctx context.Context, open *opening) error {
+	if err := sub.s.tell(ctx, sub.ch, &open.began); err != nil {
 		return err
 	}
-	if err := sub.catchUp(ctx, &history); err != nil {
+	if err := sub.catchUp(ctx, open); err != nil {
 		return err
 	}
 	for {
@@ -178,25 +195,19 @@ func (sub *subscription) write(ctx context.Context, history Selection, narrowed 
 }
 
 // catchUp sends the history and where it ends.
-func (sub *subscription) catchUp(ctx context.Context, history *Selection) error {
-	q := sub.s.r.seq
-	if err := sub.forward(ctx, history, q.headSeq()); err != nil {
-		return err
-	}
-	// The log has moved on meanwhile, by little. Head and fence are taken
-	// together: a fenced message up to that head is counted in the fence, and a
-	// later one is not.
-	var f protocol.CaughtUp
-	q.view(func(b *broker) {
-		f.Seq = q.headSeq()
-		if sub.source == protocol.SourcePattern && protocol.IsExact(sub.pattern) {
-			f.Fence = b.fence(sub.pattern)
+func (sub *subscription) catchUp(ctx context.Context, open *opening) error {
+	if !open.isNew {
+		// Up to the head, and then what came meanwhile, which is little.
+		q := sub.s.r.seq
+		if err := sub.forward(ctx, &open.history, q.headSeq()); err != nil {
+			return err
 		}
-	})
-	if err := sub.forward(ctx, history, f.Seq); err != nil {
-		return err
+		q.view(func(b *broker) { open.caught = sub.caughtUp(b) })
+		if err := sub.forward(ctx, &open.history, open.caught.Seq); err != nil {
+			return err
+		}
 	}
-	return sub.s.send(ctx, sub.ch, protocol.AppendFrame(nil, &f))
+	return sub.s.tell(ctx, sub.ch, &open.caught)
 }
 
 // portion is what a reader needs while it reads, and gives back when it has
@@ -250,6 +261,7 @@ func (sub *subscription) read(sel *Selection, upTo protocol.Seq, p *portion) err
 		sel.Topics, upTo = sub.s.r.index.topics(sub, sub.position, upTo)
 	}
 	if err := sub.s.r.log.Read(sel, sub.position, upTo, &p.page); err != nil {
+		sub.s.r.lines.warn("log not read", "pattern", sub.pattern, "behind", sub.position, "error", err)
 		return err
 	}
 	p.out = p.out[:0]
