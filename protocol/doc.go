@@ -97,7 +97,7 @@
 // those that both named, and ignore bits they do not know. Version 1 has none.
 //
 // Later versions may add elements at the end of frames and of the records message,
-// node and topic. A receiver keeps or ignores elements beyond those it knows;
+// node entry and topic entry. A receiver keeps or ignores elements beyond those it knows;
 // what relays a frame passes them on as they came. All other records have
 // exactly the elements of their table. New frame types and new bits of
 // publish flags are sent only to a side that named the version or feature.
@@ -184,8 +184,8 @@
 // U+001F, U+007F to U+009F) and without '*', and does not begin with '$', which
 // is reserved. Topics are compared byte by byte; nothing is normalised. ':' and
 // '.' separate levels. A pattern is a topic, which matches itself; or "*" alone,
-// which matches every topic; or a prefix followed by ".*" or ":*", which matches
-// topics that begin with the prefix and its separator and have at least one more
+// which matches every topic; or a prefix of at least one byte followed by ".*" or
+// ":*", which matches topics that begin with the prefix and its separator and have at least one more
 // byte. Anything else with '*' is ErrInvalidPattern. A receiver that meets a
 // message with an invalid topic skips and counts it.
 //
@@ -353,12 +353,12 @@
 // is empty, stands one CaughtUp: what came before it is history.
 //
 // A client resumes a subscription on a new session by sending it again with epoch
-// set to that of its last Subscribed, and after to the highest seq it knows to
-// be scanned (of Subscribed, Deliver, CaughtUp or the end of a Gap). The registry
-// goes on behind after, whatever the start is, and another CaughtUp follows. If
-// epoch is not the log's, after means nothing: the registry begins at the start of
-// its log, Subscribed tells the new epoch, and all that is known of the old
-// one is void.
+// set to that of its last Subscribed, and after to the highest seq it knows to be
+// scanned, of Subscribed, Deliver or CaughtUp: what is kept of the range of a Gap
+// comes behind the Gap. The registry goes on behind after, whatever the start is,
+// and another CaughtUp follows. If epoch is not the log's, after means nothing:
+// the registry begins at the start of its log, Subscribed tells the new epoch, and
+// all that is known of the old one is void.
 //
 // Gap: messages of this subscription with a seq in the range, both ends
 // included, may have left the log before they could be delivered. Those still
