@@ -109,13 +109,15 @@
 // others the largest payload that Welcome tells plus 64 KiB, and the pages of
 // lists the size of a page more. A client gives up when an answer (to Hello,
 // Subscribe or a request) takes longer than 5 seconds; a publish waits as long as
-// its caller does. A client that is done closes the connection with code 0.
+// its caller does. A client that is done closes the connection with code 0. A new
+// session of an instance ends the one before: what a client gave up there must
+// not enter the log behind what it sends here.
 //
 //	1 Hello          client, opens the control channel
 //	    min version    uint       the oldest version the client speaks
 //	    max version    uint       the newest
 //	    features       uint       bits
-//	    instance       bytes 16   of the client process
+//	    instance       bytes 16   of the client process; all zero = not told
 //	    name           text       a host name to show; may be empty
 //	    tags           []text     labels that the client gives itself
 //	    token          bytes      join token, empty where none is needed
@@ -355,10 +357,12 @@
 // A client resumes a subscription on a new session by sending it again with epoch
 // set to that of its last Subscribed, and after to the highest seq it knows to be
 // scanned, of Subscribed, Deliver or CaughtUp: what is kept of the range of a Gap
-// comes behind the Gap. The registry goes on behind after, whatever the start is,
-// and another CaughtUp follows. If epoch is not the log's, after means nothing:
-// the registry begins at the start of its log, Subscribed tells the new epoch, and
-// all that is known of the old one is void.
+// comes behind the Gap. The registry goes on behind after, and another CaughtUp
+// follows. Up to that, starts 1 and 4 leave out what they always do, so a client
+// that has caught up once resumes with start 3. An after above the log's head is
+// ErrInvalid. If epoch is not the log's, after means nothing: the registry begins
+// at the start of its log, Subscribed tells the new epoch, and all that is known
+// of the old one is void.
 //
 // Gap: messages of this subscription with a seq in the range, both ends
 // included, may have left the log before they could be delivered. Those still
@@ -366,8 +370,8 @@
 // was behind is skipped without a gap.
 //
 // The registry reads the log at each reader's pace: a client that stops reading
-// holds up only its own subscription. To end one, the client ends or resets its
-// channel.
+// holds up only its own subscription. The client sends nothing behind Subscribe;
+// to end a subscription, it ends or resets the channel.
 //
 // # Requests
 //
@@ -489,8 +493,9 @@
 // by the flag of a publish or by an earlier session, and the direct messages to
 // it. A listing begins behind after, and behind the cursor that ClearInbox moves
 // unless all is set; it looks at the newest limit messages, and at least at each
-// topic's newest 100, and says truncated when older ones were left out. Joins
-// belong to the epoch: after a new one the client joins again.
+// topic's newest 100, and says truncated when older ones were left out. Who joins
+// config:NAME joins config:status:NAME, too. Joins belong to the epoch: after a
+// new one the client joins again.
 //
 // # Errors
 //
