@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -266,6 +267,19 @@ func FuzzHotEqualsLibrary(f *testing.F) {
 		requireExtra(t, newLibrary(t).writeDeliver(&d.Message, extra), len(extra))
 		requireExtra(t, newLibrary(t).writeAcks(a.List, extra), len(extra))
 	})
+}
+
+// The lengths that no fuzzer tries.
+func TestLargeFramesEqualLibrary(t *testing.T) {
+	for _, n := range []int{1<<16 - 1, 1 << 16} {
+		p := &protocol.Publish{Topic: strings.Repeat("x", n), Payload: make([]byte, n), Conditions: make([]protocol.Condition, n)}
+		requireSame(t, newLibrary(t).writePublish(p, nil), p, newLibrary(t).readPublish)
+		a := &protocol.Acks{List: make([]protocol.Ack, n)}
+		requireSame(t, newLibrary(t).writeAcks(a.List, nil), a, newLibrary(t).readAcks)
+		d := &protocol.Deliver{Message: protocol.Message{Payload: make([]byte, n), Fences: make([]protocol.Mark, n)}}
+		requireSame(t, newLibrary(t).writeDeliver(&d.Message, nil), d, newLibrary(t).readDeliver)
+		requireExtra(t, newLibrary(t).writeDeliver(&d.Message, make([]byte, n)), n)
+	}
 }
 
 // requireSame tests that f and what the library wrote of it are the same both

@@ -128,20 +128,17 @@ func (m *Message) readFields(c *cursor, more int) {
 	m.Extra = c.extra(more)
 }
 
-// message is a Message in a page: an array of the same elements as a Deliver has
+// message is a Message in a list: an array of the same elements as a Deliver has
 // behind its type.
 func (c *codec) message(m *Message) {
-	switch c.mode {
-	case counting:
-		c.n++
-	case writing:
+	if c.mode == writing {
 		b := appendArray(c.out.AvailableBuffer(), messageKnown+m.Extra.n)
 		c.out.Write(m.appendFields(b))
-	case reading:
-		own := cursor{b: bytes.Clone(c.raw(1))}
-		m.readFields(&own, own.array(messageKnown))
-		if own.err != nil {
-			c.fail("not a message")
-		}
+		return
+	}
+	own := cursor{b: bytes.Clone(c.raw(1))}
+	m.readFields(&own, own.array(messageKnown))
+	if own.err != nil {
+		c.fail("not a message")
 	}
 }
