@@ -33,7 +33,8 @@ type Endpoint struct {
 	PacketConn net.PacketConn
 
 	// Addr is where to dial. After Listen or Start it is a port for this node
-	// alone, so that faults can tell its packets apart.
+	// alone, by which its packets are known from the first one on; at the common
+	// address, [Registry.Addr], a node is known only once it has said its name.
 	Addr string
 
 	// RegistryKey is the fingerprint of the registry's key.
@@ -54,6 +55,9 @@ func (r *Registry) Endpoint(name string) Endpoint {
 		e.PacketConn = r.wires.listen(place{node: name})
 		return e
 	}
-	e.Addr = r.front.port(name)
+	addr, err := r.front.port(name)
+	if r.failed(err) == nil {
+		e.Addr = addr
+	}
 	return e
 }

@@ -1,6 +1,7 @@
 package fakeregistry
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,15 +70,22 @@ const maxEvents = 1 << 16
 type eventLog struct {
 	born time.Time
 
-	mu   sync.Mutex
-	all  []Event // a ring once it is full
-	next int
+	mu    sync.Mutex
+	all   []Event // a ring once it is full
+	next  int
+	count int           // of all that ever were
+	news  chan struct{} // closed with the next event; nil when nobody waits
 }
 
 func (l *eventLog) add(e Event) {
 	e.At = time.Since(l.born)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.count++
+	if l.news != nil {
+		close(l.news)
+		l.news = nil
+	}
 	if len(l.all) < maxEvents {
 		l.all = append(l.all, e)
 		return
@@ -91,9 +99,20 @@ func (l *eventLog) fault(what, text string) {
 }
 
 func (l *eventLog) list() []Event {
+	list, _, _ := l.since(0)
+	return list
+}
+
+// since lists the events behind the first n, and tells how many there are by
+// now and what is closed when there is another.
+func (l *eventLog) since(n int) (list []Event, count int, news <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append(append([]Event(nil), l.all[l.next:]...), l.all[:l.next]...)
+	if l.news == nil {
+		l.news = make(chan struct{})
+	}
+	list = slices.Concat(l.all[l.next:], l.all[:l.next])
+	return list[len(list)-min(len(list), l.count-n):], l.count, l.news
 }
 
 // Events is the event log, oldest first: the newest 65,536 events. With kinds,
@@ -106,4 +125,22 @@ func (r *Registry) Events(kinds ...EventKind) []Event {
 		}
 	}
 	return list
+}
+
+// WaitFor returns the first event for which match is true, of those that were
+// and those to come. When ctx ends first, the error is that of ctx. In a bubble
+// synctest.Wait tells more.
+func (r *Registry) WaitFor(ctx context.Context, match func(Event) bool) (Event, error) {
+	for n := 0; ; {
+		list, count, news := r.events.since(n)
+		if i := slices.IndexFunc(list, match); i >= 0 {
+			return list[i], nil
+		}
+		n = count
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		}
+	}
 }

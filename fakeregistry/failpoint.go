@@ -1,10 +1,11 @@
 package fakeregistry
 
 import (
-	"slices"
-	"sync"
+	"fmt"
+	"math"
 
 	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
 )
 
 // Point is a moment in the life of a publish at which a Failpoint can act.
@@ -21,12 +22,11 @@ const (
 // Points lists all points in their order.
 func Points() []Point { return []Point{BeforeStore, AfterStore, BeforeAck, AfterAck} }
 
-// Hit is what a failpoint sees.
+// Hit is what a failpoint sees. The message is the registry's.
 type Hit struct {
 	Point Point
-	Node  string // sender, as faults name it
-	Topic string
-	Seq   protocol.Seq
+	Node  string // sender, as inspection names it
+	*protocol.Message
 }
 
 // Failpoint calls Do when a publish comes to a point.
@@ -34,80 +34,76 @@ type Failpoint struct {
 	Point Point
 	Node  string // sender; empty: any
 	Topic string // pattern; empty: any, and direct messages
-	Skip  int    // so many pass before
-	Times int    // so many hit; 0 is one, below 0 all until stop is called
+
+	// If, when not nil, is asked about each message that the rest matches. It may
+	// look at it, and call nothing here.
+	If func(*protocol.Message) bool
+
+	Skip  int // so many pass before
+	Times int // so many hit; 0 is one, below 0 all until stop is called
 
 	// Do runs where the registry does this work and holds it up, so it must not
-	// wait for the registry: Crash, Disconnect and all faults that only set
-	// something are allowed; Stop, Start, Restart and Shutdown are not. Before
-	// the store an error refuses the publish, and all that is stored with it;
-	// elsewhere errors mean nothing. A publish whose answer Do must keep from
-	// leaving at BeforeAck is one for Crash or OnAck.
+	// wait for the registry: Crash, CrashFor, Disconnect, inspection of the log
+	// and all faults that only set something are allowed; Stop, Start, Restart,
+	// Shutdown and Inject are not. Before the store an error refuses the publish,
+	// and all that would be stored with it; elsewhere errors mean nothing.
 	Do func(Hit) error
 }
 
-// failpoints are the Failpoints that are not used up.
-type failpoints struct {
-	mu   sync.Mutex
-	list []*Failpoint
+// At sets a failpoint, until it was hit as often as it says or stop is called.
+//
+//	reg.At(fakeregistry.Failpoint{Point: fakeregistry.AfterStore, Do: func(fakeregistry.Hit) error {
+//		reg.Crash() // in the log, and nobody knows
+//		return nil
+//	}})
+func (r *Registry) At(f Failpoint) (stop func()) {
+	r.events.fault("failpoint", fmt.Sprintf("%s of %q on %q", f.Point, f.Node, f.Topic))
+	return r.failpoints.add(f, f.Skip, f.Times)
 }
 
-func (f *failpoints) add(x Failpoint) (stop func()) {
-	if x.Times == 0 {
-		x.Times = 1
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list = append(f.list, &x)
-	return func() { f.remove(&x) }
-}
-
-func (f *failpoints) remove(x *Failpoint) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list = slices.DeleteFunc(f.list, func(y *Failpoint) bool { return x == y })
-}
-
-func (f *failpoints) clear() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list = nil
-}
-
-// any tells whether a hit can do anything; most of the time it cannot.
-func (f *failpoints) any(p Point) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.list, func(x *Failpoint) bool { return x.Point == p })
-}
-
-// hit calls what is due, outside the lock, and returns the first error.
-func (f *failpoints) hit(h Hit, who names) error {
+// hit calls what is due, outside of any lock, and returns the first error.
+func (r *Registry) hit(p Point, m *protocol.Message) error {
+	who := r.people.find(m.Sender)
+	due := r.failpoints.due(math.MaxInt, func(f *Failpoint) bool {
+		return f.Point == p && who.has(f.Node) && (f.Topic == "" || protocol.Match(f.Topic, m.Topic)) && (f.If == nil || f.If(m))
+	})
 	var first error
-	for _, do := range f.due(h, who) {
-		if err := do(h); err != nil && first == nil {
+	for _, f := range due {
+		if err := f.Do(Hit{p, who.first(), m}); err != nil && first == nil {
 			first = err
 		}
 	}
 	return first
 }
 
-func (f *failpoints) due(h Hit, who names) []func(Hit) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var due []func(Hit) error
-	for _, x := range slices.Clone(f.list) {
-		if x.Point != h.Point || !who.has(x.Node) || x.Topic != "" && !protocol.Match(x.Topic, h.Topic) {
-			continue
-		}
-		if x.Skip > 0 {
-			x.Skip--
-			continue
-		}
-		due = append(due, x.Do)
-		if x.Times--; x.Times == 0 {
-			f.list = slices.DeleteFunc(f.list, func(y *Failpoint) bool { return x == y })
+// watched tells whether a point is of interest at all.
+func (r *Registry) watched(p Point) bool {
+	return r.failpoints.has(func(f *Failpoint) bool { return f.Point == p })
+}
+
+func (r *Registry) hitStore(p Point, records []*registry.Record) error {
+	if !r.watched(p) {
+		return nil
+	}
+	for _, m := range records {
+		if err := r.hit(p, &m.Message); err != nil {
+			return err
 		}
 	}
-	return due
+	return nil
+}
+
+// hitAck finds the message again that was acknowledged, unless retention has
+// taken it already.
+func (r *Registry) hitAck(p Point, sender protocol.NodeID, seq protocol.Seq) {
+	if !r.watched(p) {
+		return
+	}
+	m := &protocol.Message{Seq: seq, Sender: sender, Topic: r.history.topic(seq)}
+	sel := registry.Selection{Pattern: m.Topic}
+	var page registry.Page
+	if m.Topic != "" && r.theLog().Read(&sel, seq-1, seq, &page) == nil && len(page.Records) == 1 {
+		m = &page.Records[0].Message
+	}
+	_ = r.hit(p, m)
 }

@@ -3,23 +3,23 @@ package fakeregistry
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
 )
 
 // Op is something that a client asks a registry to do.
 type Op string
 
-// The operations that Fail can make fail.
+// The operations that can fail.
 const (
 	OpConnect   Op = "connect"
 	OpPublish   Op = "publish"
 	OpSubscribe Op = "subscribe"
 	OpFence     Op = "fence"
 	OpSetFence  Op = "set_fence"
-	OpJoin      Op = "join"
+	OpJoin      Op = "join" // or leave
 	OpJoined    Op = "joined"
 	OpInbox     Op = "inbox"
 	OpClear     Op = "clear_inbox"
@@ -33,6 +33,21 @@ func Ops() []Op {
 	return []Op{OpConnect, OpPublish, OpSubscribe, OpFence, OpSetFence, OpJoin, OpJoined, OpInbox, OpClear, OpInfo, OpNodes, OpTopics}
 }
 
+var opOf = map[registry.Op]Op{
+	registry.OpConnect:    OpConnect,
+	registry.OpPublish:    OpPublish,
+	registry.OpSubscribe:  OpSubscribe,
+	registry.OpGetFence:   OpFence,
+	registry.OpSetFence:   OpSetFence,
+	registry.OpJoin:       OpJoin,
+	registry.OpGetJoined:  OpJoined,
+	registry.OpGetInbox:   OpInbox,
+	registry.OpClearInbox: OpClear,
+	registry.OpGetInfo:    OpInfo,
+	registry.OpGetNodes:   OpNodes,
+	registry.OpGetTopics:  OpTopics,
+}
+
 // Failure says which operations are to be refused, and how.
 type Failure struct {
 	Op   Op
@@ -42,88 +57,67 @@ type Failure struct {
 	// subscription itself; empty: any.
 	Topic string
 
+	// If, when not nil, is asked about each publish that the rest matches. It may
+	// look at it, and call nothing here.
+	If func(*protocol.Publish) bool
+
 	Skip  int // so many pass before
 	Times int // so many are refused; 0 is one, below 0 all until stop is called
 
 	Code       protocol.Code // 0 is ErrInternal
-	RetryAfter time.Duration
+	RetryAfter time.Duration // told to the client
 }
 
-// failures are the Failures that are not used up.
-type failures struct {
-	mu   sync.Mutex
-	list []*Failure
-}
-
-func (f *failures) add(x Failure) (stop func()) {
-	if x.Times == 0 {
-		x.Times = 1
+// Fail makes operations fail, until as many have or stop is called. Of several
+// failures that match the oldest counts first.
+//
+//	reg.Fail(fakeregistry.Failure{Op: fakeregistry.OpPublish, Node: "a", Code: protocol.ErrRateLimited})
+func (r *Registry) Fail(f Failure) (stop func()) {
+	if f.Code == 0 {
+		f.Code = protocol.ErrInternal
 	}
-	if x.Code == 0 {
-		x.Code = protocol.ErrInternal
+	r.events.fault("fail", fmt.Sprintf("%s of %q on %q with %s, %d times after %d", f.Op, f.Node, f.Topic, f.Code.Name(), f.Times, f.Skip))
+	return r.failures.add(f, f.Skip, f.Times)
+}
+
+// FailNext makes the next n operations of a kind fail with a code.
+func (r *Registry) FailNext(op Op, n int, code protocol.Code) {
+	if n > 0 {
+		r.Fail(Failure{Op: op, Times: n, Code: code})
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list = append(f.list, &x)
-	return func() { f.remove(&x) }
 }
 
-func (f *failures) remove(x *Failure) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list = slices.DeleteFunc(f.list, func(y *Failure) bool { return x == y })
-}
-
-// hit asks whether an operation fails. All failures that match count it; the
-// first that is due decides.
-func (f *failures) hit(op Op, who names, topic string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var err error
-	for _, x := range slices.Clone(f.list) {
-		if !x.matches(op, who, topic) {
-			continue
-		}
-		if x.Skip > 0 {
-			x.Skip--
-			continue
-		}
-		if err != nil {
-			continue
-		}
-		err = &protocol.Error{Code: x.Code, Detail: "injected", RetryAfter: x.RetryAfter}
-		if x.Times--; x.Times == 0 {
-			f.list = slices.DeleteFunc(f.list, func(y *Failure) bool { return x == y })
-		}
+// RefuseConnects sends the next n clients away who try to connect; below 0, all
+// until ClearFaults. Their first frame is answered with an error: a registry that
+// is not there at all is one that was stopped.
+func (r *Registry) RefuseConnects(n int, code protocol.Code) {
+	if n != 0 {
+		r.Fail(Failure{Op: OpConnect, Times: n, Code: code})
 	}
-	return err
 }
 
-func (f *failures) clear() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list = nil
+// failure is why an operation is refused, or nil.
+func (r *Registry) failure(op registry.Operation) error {
+	who := r.people.find(op.Node)
+	due := r.failures.due(1, func(f *Failure) bool { return f.matches(op, who) })
+	if len(due) == 0 {
+		return nil
+	}
+	return &protocol.Error{Code: due[0].Code, Detail: "injected", RetryAfter: due[0].RetryAfter}
 }
 
-func (x *Failure) matches(op Op, who names, topic string) bool {
-	return x.Op == op && who.has(x.Node) && (x.Topic == "" || x.Topic == topic || protocol.Match(x.Topic, topic))
+func (f *Failure) matches(op registry.Operation, who names) bool {
+	return f.Op == opOf[op.Op] && who.has(f.Node) &&
+		(f.Topic == "" || f.Topic == op.Topic || protocol.Match(f.Topic, op.Topic)) &&
+		(f.If == nil || op.Publish != nil && f.If(op.Publish))
 }
 
-func (x *Failure) String() string {
-	return fmt.Sprintf("%s of %s on %q: %d times %s after %d", x.Op, x.Node, x.Topic, x.Times, x.Code.Name(), x.Skip)
-}
-
-// names are all that a session may be called by: the node in the simulated
-// network, the name it told, its node id.
+// names are all that a node may be called by: its node in the network, the name
+// it told, its node id.
 type names []string
 
 // has reports whether a fault for node concerns it; "" is any.
 func (n names) has(node string) bool { return node == "" || slices.Contains(n, node) }
 
-// first is what the event log calls it.
-func (n names) first() string {
-	if len(n) == 0 {
-		return ""
-	}
-	return n[0]
-}
+// first is what inspection calls it.
+func (n names) first() string { return n[0] }

@@ -3,8 +3,10 @@ package fakeregistry
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +21,6 @@ import (
 // TB is the part of *testing.T that New and Listen use.
 type TB interface {
 	Helper()
-	Name() string
 	Cleanup(func())
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
@@ -70,10 +71,9 @@ type Registry struct {
 	history  history
 	people   *people
 
-	failures   failures
-	failpoints failpoints
-	acks       acks
-	ackFaults  ackFaults
+	failures   rules[Failure]
+	failpoints rules[Failpoint]
+	acks       rules[ackRule]
 	muted      held
 	stalled    held
 	injections injections
@@ -82,15 +82,16 @@ type Registry struct {
 
 	work sync.WaitGroup // of CrashFor
 
-	mu     sync.Mutex
-	log    *faultyLog
-	epochs int
-	limits registry.Limits
-	keep   Retention
-	up     server          // nil while nothing runs
-	ending <-chan struct{} // of what ran before
-	closed bool
-	over   chan struct{} // closed by Close
+	mu       sync.Mutex
+	log      *faultyLog
+	epochs   int
+	limits   registry.Limits
+	keep     Retention
+	up       server          // nil while nothing runs
+	ending   <-chan struct{} // of what ran before
+	ackRules map[string]func()
+	closed   bool
+	over     chan struct{} // closed by Close
 }
 
 // server is what runs at the registry's node.
@@ -160,6 +161,7 @@ func newRegistry(t TB, o Options) *Registry {
 		history:  history{max: o.History},
 		limits:   o.Limits,
 		keep:     o.Retention,
+		ackRules: make(map[string]func()),
 		over:     make(chan struct{}),
 	}
 	r.people = newPeople(r.wires)
@@ -193,18 +195,20 @@ func (r *Registry) finish() {
 }
 
 // shown is how many events the log of a failed test has.
-const shown = 200
+const shown = 100
 
 func (r *Registry) logEvents() {
 	r.t.Helper()
 	list := r.Events()
+	var b strings.Builder
 	if over := len(list) - shown; over > 0 {
-		r.t.Logf("fakeregistry: %d earlier events", over)
+		fmt.Fprintf(&b, "\n%d more before", over)
 		list = list[over:]
 	}
 	for _, e := range list {
-		r.t.Logf("fakeregistry: %v", e)
+		fmt.Fprintf(&b, "\n%v", e)
 	}
+	r.t.Logf("events of the fake registry:%s", b.String())
 }
 
 // failed also tells the test.
@@ -242,7 +246,7 @@ func (r *Registry) Close() {
 	}
 	close(r.over)
 	r.ClearFaults()
-	r.Stop()
+	r.stop("close")
 	r.work.Wait()
 	if r.front != nil {
 		r.front.close()
@@ -259,7 +263,6 @@ func (r *Registry) ClearFaults() {
 	r.failures.clear()
 	r.failpoints.clear()
 	r.acks.clear()
-	r.ackFaults.clear()
 	r.muted.releaseAll()
 	r.stalled.releaseAll()
 	r.full.Store(false)
@@ -275,8 +278,8 @@ func (r *Registry) Shutdown(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	r.events.add(Event{Kind: EventRun, Text: "shutdown"})
+	r.events.fault("shutdown", "")
 	err := x.server.Shutdown(ctx)
-	r.Stop()
+	r.stop("stop")
 	return err
 }

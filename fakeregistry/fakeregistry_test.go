@@ -27,4 +27,3 @@ func TestAMessageGoesThrough(t *testing.T) {
 		require.Equal(t, "b", reg.Subscriptions()[0].Node)
 	})
 }
-

@@ -18,36 +18,47 @@ type front struct {
 	to    net.Addr // the registry, inside
 	main  *gateway
 
-	mu    sync.Mutex
-	ports map[string]*gateway
+	mu     sync.Mutex
+	ports  map[string]*gateway
+	closed bool
 }
 
 func newFront(w *wires, addr string, to net.Addr) (*front, error) {
 	f := &front{wires: w, to: to, ports: make(map[string]*gateway)}
-	var err error
-	f.main, err = f.open(addr, "")
-	return f, err
+	main, err := f.open(addr, "")
+	if err != nil {
+		return nil, err
+	}
+	f.main = main
+	return f, nil
 }
 
 // port is the address for one node.
-func (f *front) port(node string) string {
+func (f *front) port(node string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, ok := f.ports[node]
-	if !ok {
-		host, _, _ := net.SplitHostPort(f.main.addr())
-		var err error
-		if g, err = f.open(net.JoinHostPort(host, "0"), node); err != nil {
-			panic(fmt.Sprintf("fakeregistry: port for %s: %v", node, err))
-		}
-		f.ports[node] = g
+	if f.closed {
+		return "", errClosed
 	}
-	return g.addr()
+	if g, ok := f.ports[node]; ok {
+		return g.addr(), nil
+	}
+	host, _, err := net.SplitHostPort(f.main.addr())
+	if err != nil {
+		return "", err
+	}
+	g, err := f.open(net.JoinHostPort(host, "0"), node)
+	if err != nil {
+		return "", err
+	}
+	f.ports[node] = g
+	return g.addr(), nil
 }
 
 func (f *front) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.closed = true
 	f.main.close()
 	for _, g := range f.ports {
 		g.close()

@@ -86,6 +86,30 @@ func message(t *testing.T, s *client.Subscription) *protocol.Message {
 	}
 }
 
+// until reads on to an item of a kind, with no message before it.
+func until(t *testing.T, s *client.Subscription, kind client.ItemKind) client.Item {
+	t.Helper()
+	for {
+		item := take(t, s)
+		if item.Kind == kind {
+			return item
+		}
+		require.NotEqual(t, client.ItemMessage, item.Kind)
+	}
+}
+
+// event reads on to an event of a type.
+func event[E client.Event](t *testing.T, events *client.Events) E {
+	t.Helper()
+	for {
+		e, err := events.Next(t.Context())
+		require.NoError(t, err)
+		if e, ok := e.(E); ok {
+			return e
+		}
+	}
+}
+
 // nothing checks that nothing comes for a while.
 func nothing(t *testing.T, s *client.Subscription, d time.Duration) {
 	t.Helper()

@@ -23,21 +23,6 @@ func (x *run) hooks() registry.Hooks {
 	}
 }
 
-var opOf = map[registry.Op]Op{
-	registry.OpConnect:    OpConnect,
-	registry.OpPublish:    OpPublish,
-	registry.OpSubscribe:  OpSubscribe,
-	registry.OpGetFence:   OpFence,
-	registry.OpSetFence:   OpSetFence,
-	registry.OpJoin:       OpJoin,
-	registry.OpGetJoined:  OpJoined,
-	registry.OpGetInbox:   OpInbox,
-	registry.OpClearInbox: OpClear,
-	registry.OpGetInfo:    OpInfo,
-	registry.OpGetNodes:   OpNodes,
-	registry.OpGetTopics:  OpTopics,
-}
-
 // own tells the sessions of the fake itself.
 func (x *run) own(addr net.Addr) bool { return x.wires.place(addr).node == injectorNode }
 
@@ -48,15 +33,17 @@ func (x *run) before(op registry.Operation) error {
 	if op.Op == registry.OpConnect {
 		x.people.meet(op.Node, op.Addr, "")
 	}
-	return x.failures.hit(opOf[op.Op], x.people.who(op.Node), op.Topic)
+	return x.failure(op)
 }
 
+// beforeStore looks twice whether the registry has crashed: the failpoints may
+// have made it so.
 func (x *run) beforeStore(records []*registry.Record) error {
 	if x.dark.Load() {
 		return protocol.ErrClosed
 	}
 	x.injections.put(records)
-	if err := x.hit(BeforeStore, records); err != nil {
+	if err := x.hitStore(BeforeStore, records); err != nil {
 		return err
 	}
 	if x.dark.Load() {
@@ -67,51 +54,33 @@ func (x *run) beforeStore(records []*registry.Record) error {
 
 func (x *run) afterStore(records []*registry.Record) {
 	for _, m := range records {
-		x.events.add(Event{Kind: EventAccept, Node: x.people.who(m.Sender).first(), Topic: m.Topic, Seq: m.Seq})
+		x.events.add(Event{Kind: EventAccept, Node: x.people.find(m.Sender).first(), Topic: m.Topic, Seq: m.Seq})
 	}
-	_ = x.hit(AfterStore, records)
-}
-
-func (x *run) hit(p Point, records []*registry.Record) error {
-	if !x.failpoints.any(p) {
-		return nil
-	}
-	for _, m := range records {
-		who := x.people.who(m.Sender)
-		if err := x.failpoints.hit(Hit{p, who.first(), m.Topic, m.Seq}, who); err != nil {
-			return err
-		}
-	}
-	return nil
+	_ = x.hitStore(AfterStore, records)
 }
 
 func (x *run) beforeAck(node protocol.NodeID, a protocol.Ack) (delay time.Duration, drop bool) {
 	if node == injector {
 		return 0, false
 	}
-	x.hitAck(BeforeAck, node, a)
-	return x.acks.decide(x.people.who(node), a.Seq)
+	x.hitAck(BeforeAck, node, a.Seq)
+	return x.decideAck(node, a.Seq)
 }
 
 func (x *run) afterAck(node protocol.NodeID, acks []protocol.Ack) {
-	for _, a := range acks {
-		x.hitAck(AfterAck, node, a)
-	}
-}
-
-func (x *run) hitAck(p Point, node protocol.NodeID, a protocol.Ack) {
-	if node == injector || !x.failpoints.any(p) {
+	if node == injector {
 		return
 	}
-	who := x.people.who(node)
-	_ = x.failpoints.hit(Hit{p, who.first(), x.history.topic(a.Seq), a.Seq}, who)
+	for _, a := range acks {
+		x.hitAck(AfterAck, node, a.Seq)
+	}
 }
 
 func (x *run) mute(node protocol.NodeID) <-chan struct{} {
 	if node == injector {
 		return nil
 	}
-	return x.muted.find(x.people.who(node))
+	return x.muted.find(x.people.find(node))
 }
 
 // event keeps the event log, and stalls subscriptions: a delivery is told after
@@ -120,7 +89,7 @@ func (x *run) event(e registry.Event) {
 	if x.own(e.Addr) {
 		return
 	}
-	who := x.people.who(e.Node)
+	who := x.people.find(e.Node)
 	out := Event{Node: who.first(), Session: e.Session, Topic: e.Topic, Seq: e.Seq, Err: e.Err}
 	switch e.Kind {
 	case registry.EventSessionOpened:
@@ -172,10 +141,10 @@ func (p *people) meet(id protocol.NodeID, addr net.Addr, name string) {
 		node = ""
 	}
 	p.mu.Lock()
-	list := slices.Clone(p.names[id])
-	for _, n := range []string{p.called[id], node, name, id.String()} {
+	list := slices.Clone(p.who(id))
+	for _, n := range []string{p.called[id], node, name} {
 		if n != "" && !slices.Contains(list, n) {
-			list = append(list, n)
+			list = slices.Insert(list, len(list)-1, n)
 		}
 	}
 	p.names[id] = list
@@ -192,10 +161,15 @@ func (p *people) keyOf(id protocol.NodeID) string {
 	return p.called[id]
 }
 
-// who is all that a node may be called by.
-func (p *people) who(id protocol.NodeID) names {
+// find is all that a node may be called by.
+func (p *people) find(id protocol.NodeID) names {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.who(id)
+}
+
+// who is find under mu. The last name is the id.
+func (p *people) who(id protocol.NodeID) names {
 	if list, ok := p.names[id]; ok {
 		return list
 	}
@@ -263,44 +237,4 @@ func (h *held) wait(who names, over <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// acks are the rules about answers to publishes.
-type acks struct {
-	mu    sync.Mutex
-	rules []*ackRule
-}
-
-type ackRule struct {
-	decide func(who names, seq protocol.Seq) (time.Duration, bool)
-}
-
-func (a *acks) add(decide func(who names, seq protocol.Seq) (time.Duration, bool)) (stop func()) {
-	rule := &ackRule{decide}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.rules = append(slices.Clip(a.rules), rule)
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.rules = slices.DeleteFunc(slices.Clone(a.rules), func(r *ackRule) bool { return r == rule })
-	}
-}
-
-func (a *acks) clear() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.rules = nil
-}
-
-// decide asks every rule: the longest delay counts, and one drop is enough.
-func (a *acks) decide(who names, seq protocol.Seq) (delay time.Duration, drop bool) {
-	a.mu.Lock()
-	rules := a.rules
-	a.mu.Unlock()
-	for _, r := range rules {
-		d, no := r.decide(who, seq)
-		delay, drop = max(delay, d), drop || no
-	}
-	return delay, drop
 }

@@ -3,6 +3,7 @@ package fakeregistry
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -49,34 +50,49 @@ func Frames(frames ...protocol.Frame) []byte {
 	return b
 }
 
+// Impostor says how a hostile registry behaves.
+type Impostor struct {
+	// Answer is called for each frame, from several goroutines. Where it has
+	// nothing to say about a hello, the client is welcomed, so that later channels
+	// can be played with. Nil is one that welcomes and says no more.
+	Answer func(Heard) Answer
+
+	// Channels is how many a client may have open at once, the first one
+	// included; 0 is the usual limit. Its further ones wait.
+	Channels int
+}
+
 // Hostile stops the registry as Stop does and puts another in its place that has
-// its key and answers each frame as it is told. A hello for which answer has
-// nothing is welcomed, so that later channels can be played with. Start brings
-// the real one back.
-//
-// answer is called from several goroutines.
-func (r *Registry) Hostile(answer func(Heard) Answer) error {
-	r.Stop()
-	r.events.add(Event{Kind: EventRun, Text: "hostile"})
-	h := &hostile{registry: r, answer: answer, ended: make(chan struct{})}
+// its key and speaks as it is told. Start brings the real one back.
+func (r *Registry) Hostile(i Impostor) error {
+	r.stop("stop")
+	if i.Answer == nil {
+		i.Answer = func(Heard) Answer { return Answer{} }
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.up != nil {
+		return r.failed(errors.New("hostile: closed, or started meanwhile"))
+	}
+	h := &hostile{registry: r, log: r.log, Impostor: i, ended: make(chan struct{})}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.socket = r.wires.listen(place{node: Host})
 	var err error
-	h.listener, err = link.Listen(h.socket, link.Config{Identity: r.identity})
+	h.listener, err = link.Listen(h.socket, link.Config{Identity: r.identity, Limits: link.Limits{Channels: i.Channels}})
 	if err != nil {
 		_ = h.socket.Close()
 		return r.failed(err)
 	}
+	r.events.add(Event{Kind: EventRun, Text: "hostile"})
 	h.work.Go(h.accept)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.up = h
+	r.up, r.ending = h, nil
 	return nil
 }
 
 type hostile struct {
+	Impostor
 	registry *Registry
-	answer   func(Heard) Answer
+	log      *faultyLog
 	socket   net.PacketConn
 	listener *link.Listener
 	ctx      context.Context
@@ -113,7 +129,7 @@ func (h *hostile) session(s *link.Session, n int) {
 	defer s.Close(protocol.ErrInternal, "")
 	id := protocol.NodeIDOf(s.PeerKey())
 	h.registry.people.meet(id, s.RemoteAddr(), "")
-	who := h.registry.people.who(id).first()
+	who := h.registry.people.find(id).first()
 	h.registry.events.add(Event{Kind: EventConnect, Node: who, Text: "hostile"})
 	for c := 1; ; c++ {
 		ch, err := s.Accept(h.ctx)
@@ -132,7 +148,7 @@ func (h *hostile) channel(s *link.Session, ch *link.Channel, heard Heard) {
 		}
 		heard.Nth++
 		heard.Frame = f
-		a := h.answer(heard)
+		a := h.Answer(heard)
 		if _, first := f.(*protocol.Hello); first && a.empty() {
 			a.Bytes = Frames(h.welcome(s))
 		}
@@ -158,10 +174,10 @@ func (a *Answer) empty() bool {
 }
 
 func (h *hostile) welcome(s *link.Session) *protocol.Welcome {
-	head, _ := h.registry.log.Head()
+	head, _ := h.log.Head()
 	return &protocol.Welcome{
 		Version: protocol.Version,
-		Epoch:   h.registry.log.Epoch(),
+		Epoch:   h.log.Epoch(),
 		Node:    protocol.NodeIDOf(s.PeerKey()),
 		Head:    head,
 		Now:     protocol.TimeOf(time.Now()),

@@ -121,6 +121,9 @@ func (r *Registry) inject(ctx context.Context, messages []Raw) ([]protocol.Seq, 
 	}
 	var seqs []protocol.Seq
 	for i := range messages {
+		if messages[i].Sender == 0 {
+			r.people.call(messages[i].From)
+		}
 		seq, err := r.injectOne(ctx, lane, welcome, &messages[i])
 		if err != nil {
 			return seqs, fmt.Errorf("message %d: %w", i+1, err)

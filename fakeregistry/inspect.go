@@ -75,7 +75,7 @@ func (r *Registry) Sessions() []Session {
 	var list []Session
 	for _, s := range x.server.Sessions() {
 		if s.Node != injector {
-			list = append(list, Session{s.ID, r.people.who(s.Node).first(), s.Node, s.Instance, s.Name})
+			list = append(list, Session{s.ID, r.people.find(s.Node).first(), s.Node, s.Instance, s.Name})
 		}
 	}
 	return list
@@ -97,7 +97,7 @@ func (r *Registry) Subscriptions() []Subscription {
 	}
 	var list []Subscription
 	for _, s := range x.server.Subscriptions() {
-		list = append(list, Subscription{s.Session, r.people.who(s.Node).first(), s.Node, s.Pattern})
+		list = append(list, Subscription{s.Session, r.people.find(s.Node).first(), s.Node, s.Pattern})
 	}
 	return list
 }

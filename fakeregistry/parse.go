@@ -33,6 +33,9 @@ func ParseFaults(b []byte) (Script, error) {
 	return script, nil
 }
 
+// FaultNames lists what "do" can be.
+func FaultNames() []string { return slices.Sorted(maps.Keys(actions)) }
+
 type parser struct {
 	text []byte
 	dec  *json.Decoder
@@ -103,7 +106,7 @@ func (p *parser) step() (Step, error) {
 	}
 	parse, ok := actions[s.Do]
 	if !ok {
-		return Step{}, p.fail(f.lineOf("do"), `"do": no fault is called %q; there are %s`, s.Do, strings.Join(slices.Sorted(maps.Keys(actions)), ", "))
+		return Step{}, p.fail(f.lineOf("do"), `"do": no fault is called %q; there are %s`, s.Do, strings.Join(FaultNames(), ", "))
 	}
 	s.apply = parse(f)
 	f.rest(s.Do)

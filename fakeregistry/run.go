@@ -3,11 +3,13 @@ package fakeregistry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
 
 	"github.com/pilotgo/pilotgo/internal/simnet"
+	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 )
 
@@ -94,7 +96,9 @@ func (r *Registry) launch(empty bool) error {
 	x.socket = r.wires.listen(place{node: Host})
 	go func() {
 		defer close(x.served)
-		_ = r.failed(x.server.Serve(x.socket))
+		if err := x.server.Serve(x.socket); !errors.Is(err, protocol.ErrClosed) {
+			_ = r.failed(err)
+		}
 	}()
 	r.up = x
 	return nil
@@ -137,14 +141,15 @@ func (x *run) done() <-chan struct{} { return x.ended }
 func (r *Registry) Crash() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.crash()
+	r.crash("crash")
 }
 
-func (r *Registry) crash() {
+// crash is called under mu.
+func (r *Registry) crash(text string) {
 	if r.up == nil {
 		return
 	}
-	r.events.add(Event{Kind: EventRun, Text: "crash"})
+	r.events.add(Event{Kind: EventRun, Text: text})
 	r.up.crash()
 	r.up, r.ending = nil, r.up.done()
 }
@@ -153,7 +158,7 @@ func (r *Registry) crash() {
 func (r *Registry) CrashFor(down time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.crash()
+	r.crash(fmt.Sprintf("crash for %v", down))
 	if r.closed {
 		return
 	}
@@ -167,9 +172,11 @@ func (r *Registry) CrashFor(down time.Duration) {
 }
 
 // Stop is Crash and waits until nothing of the registry is left.
-func (r *Registry) Stop() {
-	r.Crash()
+func (r *Registry) Stop() { r.stop("stop") }
+
+func (r *Registry) stop(text string) {
 	r.mu.Lock()
+	r.crash(text)
 	ending := r.ending
 	r.mu.Unlock()
 	if ending != nil {
