@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/fakeregistry"
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/stretchr/testify/require"
@@ -58,10 +59,10 @@ func ackChannel(s *link.Session, ch *link.Channel) {
 		}
 		switch t, _ := protocol.PeekType(body); t {
 		case protocol.TypeHello:
-			send(ch, &protocol.Welcome{
+			ch.Send(protocol.AppendFrame(nil, &protocol.Welcome{
 				Version: 1, Node: protocol.NodeIDOf(s.PeerKey()), Epoch: protocol.Epoch{ID: 1},
 				Limits: protocol.Limits{Payload: 1 << 20, InFlight: 1024, Page: 1 << 16},
-			})
+			}))
 		case protocol.TypePublish:
 			if f.Parse(body) != nil {
 				return
@@ -80,7 +81,7 @@ func ackChannel(s *link.Session, ch *link.Channel) {
 func benchClient(b *testing.B, addr string) *client.Client {
 	b.Helper()
 	c, err := client.Dial(b.Context(), addr, client.Options{
-		Key: keyOf("bench"), NoState: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Key: fakeregistry.Key("bench"), NoState: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(b, err)
 	b.Cleanup(func() { c.Close() })

@@ -225,6 +225,7 @@ func (c *Client) redial(after time.Duration) *connection {
 		if hard {
 			delay = maxDelay + randv2.N(maxDelay)
 		}
+		delay += retryAfter(err)
 		c.failedDial(err, hard, delay)
 	}
 	return nil

@@ -77,13 +77,9 @@ func (n *connection) hello(ctx context.Context) error {
 		return causeOf(ctx, err)
 	}
 	n.control = ch
-	o := &n.c.o
-	err = ch.SendContext(ctx, protocol.AppendFrame(nil, &protocol.Hello{
-		MinVersion: protocol.MinVersion, MaxVersion: protocol.Version,
-		Instance: n.c.self.Instance,
-		Name:     o.Name, Tags: o.Tags, Token: []byte(o.Token),
-	}))
-	if err != nil {
+	ch.SetMaxFrame(protocol.MaxFirstFrame)
+	hello := n.c.o.hello(n.c.self.Instance)
+	if err := ch.SendContext(ctx, protocol.AppendFrame(nil, hello)); err != nil {
 		return causeOf(ctx, err)
 	}
 	body, err := nextContext(ctx, ch)
@@ -96,8 +92,15 @@ func (n *connection) hello(ctx context.Context) error {
 	}
 	switch f := f.(type) {
 	case *protocol.Welcome:
+		if err := f.Check(hello); err != nil {
+			return err
+		}
+		if f.Node != n.c.self.Node {
+			return protocol.Errorf(protocol.ErrMalformed, "the registry took this node for %d", f.Node)
+		}
 		n.welcome = f
-		return n.welcomed(f)
+		ch.SetMaxFrame(f.Limits.MaxPageFrame())
+		return nil
 	case *protocol.Fail:
 		return f.Err()
 	}
@@ -123,25 +126,6 @@ func nextContext(ctx context.Context, ch *link.Channel) ([]byte, error) {
 		return nil, causeOf(ctx, err)
 	}
 	return body, nil
-}
-
-// frameRoom is what a frame may have besides a payload.
-const frameRoom = 64 << 10
-
-// maxControl bounds the frames of lists, whatever the registry says.
-const maxControl = 64 << 20
-
-func (n *connection) welcomed(f *protocol.Welcome) error {
-	switch {
-	case f.Version < protocol.MinVersion || f.Version > protocol.Version:
-		return protocol.Errorf(protocol.ErrVersion, "the registry chose version %d", f.Version)
-	case f.Node != n.c.self.Node:
-		return protocol.Errorf(protocol.ErrMalformed, "the registry took this node for %d", f.Node)
-	case f.Limits.InFlight == 0:
-		return protocol.Errorf(protocol.ErrMalformed, "the registry allows no publishes")
-	}
-	n.control.SetMaxFrame(int(min(f.Limits.Page+f.Limits.Payload+frameRoom, maxControl)))
-	return nil
 }
 
 // serve runs the session until it ends, and tells why, and after what time the
@@ -275,8 +259,8 @@ func (n *connection) why() error {
 	if said := n.s.Err(); said != nil && code != protocol.ErrMalformed && code != protocol.ErrTooLarge {
 		err = said
 	}
-	if errors.Is(err, protocol.ErrDraining) && n.after == 0 {
-		n.after = firstDelay
+	if errors.Is(err, protocol.ErrDraining) {
+		n.after = max(n.after, retryAfter(err), firstDelay)
 	}
 	return foreign(err)
 }

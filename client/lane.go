@@ -33,6 +33,7 @@ type lane struct {
 	box    outbox
 	online bool  // a channel is open
 	held   bool  // the registry is draining: nothing new
+	going  error // of a publish that the registry, about to go, gave back
 	refuse error // why nothing is taken: the client is closed, or a hard error
 	epoch  protocol.EpochID
 	frame  protocol.Publish // being encoded
@@ -126,9 +127,6 @@ func (l *lane) overdue(p *Pending, cause error) error {
 	return cause
 }
 
-// left reports whether the registry may have the publish.
-func (p *Pending) left() bool { return p.resend || p.stage == sent || p.stage == withdrawn }
-
 func (l *lane) fail(p *Pending, err error) {
 	l.c.stats.failed.Add(1)
 	p.finish(Ack{}, err)
@@ -161,7 +159,7 @@ func (l *lane) attach(epoch protocol.EpochID, flight uint64) (again int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep() // while the reason is still that there was no connection
-	l.online, l.held, l.epoch = true, false, epoch
+	l.online, l.held, l.going, l.epoch = true, false, nil, epoch
 	if !errors.Is(l.refuse, errClosed) {
 		l.refuse = nil
 	}
@@ -336,12 +334,15 @@ func (l *lane) acked(list []protocol.Ack) error {
 	if l.box.queued.len() > 0 {
 		l.signal()
 	}
-	return nil
+	return l.gone()
 }
 
 func (l *lane) refused(f *protocol.Refuse) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if f.Code == protocol.ErrDraining {
+		return l.givenBack(f)
+	}
 	e := l.box.answer(f.N)
 	if e == nil {
 		return unasked(f.N)
@@ -355,7 +356,26 @@ func (l *lane) refused(f *protocol.Refuse) error {
 	}
 	l.admit()
 	l.signal()
-	return nil
+	return l.gone()
+}
+
+// givenBack keeps a publish for the next session, which begins once this one has
+// no other answer to give.
+func (l *lane) givenBack(f *protocol.Refuse) error {
+	if l.box.giveBack(f.N) == nil {
+		return unasked(f.N)
+	}
+	l.held, l.going = true, f.Err()
+	return l.gone()
+}
+
+// gone is the error that ends a session which takes no publishes any more, once
+// all others are answered.
+func (l *lane) gone() error {
+	if l.going == nil || !l.box.settled() {
+		return nil
+	}
+	return l.going
 }
 
 func unasked(n uint64) error {

@@ -2,9 +2,9 @@ package client
 
 import (
 	"crypto/ed25519"
+	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -70,12 +70,11 @@ func (o Options) validate() (Options, error) {
 		return invalid("NoState needs a Key")
 	case o.NoState && (o.Home != "" || o.OneShot):
 		return invalid("NoState excludes Home and OneShot")
-	case len(o.Name) > protocol.MaxName:
-		return invalid("Name is longer than %d bytes", protocol.MaxName)
-	case slices.ContainsFunc(o.Tags, func(s string) bool { return len(s) > protocol.MaxName }):
-		return invalid("a tag is longer than %d bytes", protocol.MaxName)
 	case o.Window < 0, o.Buffer < 0, o.BufferBytes < 0, o.KeepAlive < 0, o.Idle < 0:
 		return invalid("Window, Buffer, BufferBytes, KeepAlive and Idle are not negative")
+	}
+	if err := o.hello(protocol.Instance{}).Check(); err != nil {
+		return o, fmt.Errorf("options: %w", err)
 	}
 	fill(&o.Window, 1024)
 	fill(&o.Buffer, 256)
@@ -89,6 +88,15 @@ func (o Options) validate() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// hello is what the registry is told about the client.
+func (o *Options) hello(instance protocol.Instance) *protocol.Hello {
+	return &protocol.Hello{
+		MinVersion: protocol.MinVersion, MaxVersion: protocol.Version,
+		Instance: instance,
+		Name:     o.Name, Tags: o.Tags, Token: []byte(o.Token),
+	}
 }
 
 func fill[T int | time.Duration](v *T, standard T) {

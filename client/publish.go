@@ -198,43 +198,16 @@ func (p *Pending) what() string {
 	return fmt.Sprintf("publish %q", p.pub.Topic)
 }
 
-// maxConditions is how many fences one publish may carry.
-const maxConditions = 2
-
+// validate refuses what the registry would refuse for its form.
 func (c *Client) validate(p *Publication) error {
-	if p.To == 0 {
-		if err := protocol.ValidTopic(p.Topic); err != nil {
-			return err
-		}
-	} else if p.Topic != "" {
-		return protocol.Errorf(protocol.ErrInvalid, "a message goes to a topic or to a node, not to both")
+	f := protocol.Publish{
+		Key: p.Key, Topic: p.Topic, To: p.To, Payload: p.Payload, Conditions: p.Conditions,
 	}
-	switch {
-	case len(p.Key) > protocol.MaxKey:
-		return protocol.Errorf(protocol.ErrInvalid, "key of %d bytes, maximum %d", len(p.Key), protocol.MaxKey)
-	case len(p.Slot) > protocol.MaxSlot:
-		return protocol.Errorf(protocol.ErrInvalid, "slot of %d bytes, maximum %d", len(p.Slot), protocol.MaxSlot)
-	case uint64(len(p.Payload)) > c.maxPayload.Load():
-		return protocol.Errorf(protocol.ErrTooLarge, "payload of %d bytes, maximum %d", len(p.Payload), c.maxPayload.Load())
-	case len(p.Conditions) > maxConditions:
-		return protocol.Errorf(protocol.ErrInvalid, "%d conditions, maximum %d", len(p.Conditions), maxConditions)
+	if len(f.Key) == 0 {
+		f.Key = c.self.Instance[:]
 	}
-	return validConditions(p.Conditions)
-}
-
-func validConditions(list []protocol.Condition) error {
-	for i, f := range list {
-		if err := protocol.ValidTopic(f.Topic); err != nil {
-			return err
-		}
-		switch {
-		case f.Term < 1 || f.Term > protocol.MaxTerm || f.Raise > protocol.MaxTerm:
-			return protocol.Errorf(protocol.ErrInvalid, "term out of range")
-		case f.Raise != 0 && f.Raise < f.Term:
-			return protocol.Errorf(protocol.ErrInvalid, "raise below the term")
-		case i > 0 && f.Topic == list[0].Topic:
-			return protocol.Errorf(protocol.ErrInvalid, "two conditions on one topic")
-		}
+	if p.Slot != "" {
+		f.Slot = []byte(p.Slot)
 	}
-	return nil
+	return f.Check(protocol.Limits{Payload: c.maxPayload.Load()})
 }

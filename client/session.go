@@ -23,9 +23,10 @@ type entry struct {
 	counter uint64 // of the key, where the caller gave none
 	owner   *Pending
 
-	stage  stage
-	resend bool // was on a channel before
-	n      uint64
+	stage    stage
+	resend   bool // was on a channel before, and may have been accepted there
+	returned bool // refused on this channel only because the registry is going
+	n        uint64
 
 	// The log as known when the key first went out; the same on each resend.
 	epoch protocol.EpochID
@@ -123,6 +124,28 @@ func (o *outbox) answer(n uint64) *entry {
 	return e
 }
 
+// giveBack notes that the registry, about to go, has not taken publish n: it
+// goes again on the next channel, in its place. It returns nil as answer does.
+func (o *outbox) giveBack(n uint64) *entry {
+	i := n - o.first
+	if i >= uint64(o.flying.len()) || o.flying.at(int(i)) == nil {
+		return nil
+	}
+	e := o.flying.at(int(i))
+	e.returned = true
+	return e
+}
+
+// settled reports whether nothing on the channel waits for an answer.
+func (o *outbox) settled() bool {
+	for i := range o.flying.len() {
+		if e := o.flying.at(i); e != nil && !e.returned {
+			return false
+		}
+	}
+	return true
+}
+
 // withdraw gives up a publish that has no answer: what was not sent will not be.
 func (o *outbox) withdraw(e *entry) {
 	switch e.stage {
@@ -139,6 +162,11 @@ func (o *outbox) withdraw(e *entry) {
 	}
 }
 
+// left reports whether the registry may have the publish.
+func (e *entry) left() bool {
+	return e.resend || !e.returned && (e.stage == sent || e.stage == withdrawn)
+}
+
 // reset prepares for a new channel: what has no answer goes again, in order and
 // before the rest. It returns how many those are.
 func (o *outbox) reset() (again int) {
@@ -151,7 +179,7 @@ func (o *outbox) reset() (again int) {
 			e.stage = finished
 			o.taken--
 		default:
-			e.stage, e.resend = unsent, true
+			e.stage, e.resend, e.returned = unsent, e.resend || !e.returned, false
 			all.push(e)
 			again++
 		}

@@ -295,7 +295,7 @@ func (s *Subscription) open(n *connection) (*link.Channel, error) {
 	if !s.use(ch) {
 		return ch, errClosed
 	}
-	ch.SetMaxFrame(int(min(n.welcome.Limits.Payload+frameRoom, maxControl)))
+	ch.SetMaxFrame(n.welcome.Limits.MaxFrame())
 	request := s.request()
 	if err := ch.SendContext(ctx, protocol.AppendFrame(nil, &request)); err != nil {
 		return ch, causeOf(ctx, err)
