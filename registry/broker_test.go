@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -397,6 +398,7 @@ func TestUtmostPublishesAreAccepted(t *testing.T) {
 
 // What a publish takes is its record and the record's bytes.
 func TestPublishAllocates(t *testing.T) {
+	testenv.Allocs(t)
 	d := newTrial(t, brokerOptions{maxKeys: 1000})
 	p := &protocol.Publish{Key: make([]byte, 24), Topic: "jobs", Payload: make([]byte, 128), Flags: protocol.FlagJoin}
 	n := 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -53,7 +54,8 @@ func TestSealedPayloadIsKeptOnce(t *testing.T) {
 	}
 }
 
-func TestDeliveringTakesNoMemory(t *testing.T) {
+func TestDeliveringAllocatesNothing(t *testing.T) {
+	testenv.Allocs(t)
 	m := messages()[1]
 	r := &Record{Message: m}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {

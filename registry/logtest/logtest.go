@@ -33,6 +33,7 @@ func Run(t *testing.T, s Suite) {
 		{"records come back whole and in order", testRoundTrip},
 		{"selections", testSelections},
 		{"a page ends by records and by bytes", testPages},
+		{"a long log", testLong},
 		{"the last of each topic", testLastPerTopic},
 		{"a slot replaces the sender's own message", testSlots},
 		{"nobody pushes out another's messages", testMessagesPerSender},

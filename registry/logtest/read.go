@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,54 @@ func testPages(t *testing.T, s Suite) {
 	read(inbox, 10, 99, 5, 0, head, 11, 12)
 	read(a, 0, 0, 5, 0, 0)
 	read(a, 9, 4, 5, 0, 9)
+}
+
+// Whatever a log does about reading much, it leaves nothing out and shows
+// nothing twice.
+func testLong(t *testing.T, s Suite) {
+	const records, topics = 12_000, 400
+	l := s.open(t, registry.Retention{})
+	joined := make(map[string]struct{})
+	for range records / 100 {
+		var batch []*registry.Record
+		for range 100 {
+			batch = append(batch, l.record(1, fmt.Sprint("a.", (l.seq+1)%topics)))
+		}
+		l.append(batch...)
+	}
+	for i := range 10 {
+		joined[fmt.Sprint("a.", i)] = struct{}{}
+	}
+	every := func(n protocol.Seq) (list []protocol.Seq) {
+		for seq := n; seq <= records; seq += n {
+			list = append(list, seq)
+		}
+		return list
+	}
+	for _, test := range []struct {
+		name string
+		sel  registry.Selection
+		want []protocol.Seq
+	}{
+		{"everything", registry.Selection{Pattern: "*"}, every(1)},
+		{"a prefix of many topics", registry.Selection{Pattern: "a.*", Topics: joined}, every(1)},
+		{"few of many topics", registry.Selection{Pattern: "a.*", Readable: func(s string) bool { return s == "a.0" }}, every(topics)},
+		{"a topic", registry.Selection{Pattern: "a.0"}, every(topics)},
+		{"nothing", registry.Selection{Pattern: "b.*"}, nil},
+	} {
+		got, _ := l.read(test.sel, 0)
+		equal(t, got, test.want, test.name)
+	}
+	got, _ := l.read(registry.Selection{Pattern: "a.1.*", Topics: joined}, 0)
+	equal(t, len(got), records/topics*len(joined), "records of an inbox")
+	got, _ = l.read(registry.Selection{Pattern: "a.*", LastPerTopic: true}, 0)
+	equal(t, got, between(records-topics+1, records), "the last of each topic")
+	// Few topics of a prefix, some of them joined too.
+	for i := range 1200 {
+		l.publish(1, fmt.Sprint("b.", i%3))
+	}
+	got, _ = l.read(registry.Selection{Pattern: "b.*", Topics: set("b.1", "b.2"), Direct: 1}, 0)
+	equal(t, got, between(records+1, records+1200), "a prefix and its topics at once")
 }
 
 func testLastPerTopic(t *testing.T, s Suite) {

@@ -92,7 +92,7 @@ func testRefusedBatch(t *testing.T, s Suite) {
 	l := s.open(t, registry.Retention{})
 	l.publish(1, "a")
 	good, bad := l.record(1, "b"), l.record(1, "b")
-	bad.Seq = 1
+	bad.Seq = good.Seq
 	err := l.Append(&registry.Batch{
 		Records: []*registry.Record{good, bad},
 		Fences:  []registry.FenceEntry{{Topic: "b", Fence: protocol.Fence{K: 1}}},

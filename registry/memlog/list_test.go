@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/internal/testenv"
 )
 
 func TestListIsASortedList(t *testing.T) {
@@ -88,7 +90,8 @@ func compareList(t *testing.T, l *list[int, string], want []int) {
 	require.LessOrEqual(t, len(l.blocks), len(want)/(blockMax/8)+3, "blocks are joined")
 }
 
-func TestListOfOneTakesNoMemory(t *testing.T) {
+func TestListOfOneAllocatesNothing(t *testing.T) {
+	testenv.Allocs(t)
 	var l list[int, string]
 	k := 0
 	l.put(k, "")

@@ -68,7 +68,7 @@ func (m *merge) startNewest(after protocol.Seq, newest, perStream int) (passed b
 		m.startBehind(after)
 		return false
 	}
-	m.goBack(after, newest)
+	m.goBack(newest)
 	for i := range m.runs {
 		r := &m.runs[i]
 		first := r.records.behind(after)
@@ -79,7 +79,7 @@ func (m *merge) startNewest(after protocol.Seq, newest, perStream int) (passed b
 }
 
 // goBack places the streams at the newest n records of all together.
-func (m *merge) goBack(after protocol.Seq, n int) {
+func (m *merge) goBack(n int) {
 	for i := range m.runs {
 		r := &m.runs[i]
 		r.at = r.records.end()
@@ -89,7 +89,7 @@ func (m *merge) goBack(after protocol.Seq, n int) {
 	heap.Init(m)
 	for ; n > 0 && m.n > 0; n-- {
 		r := &m.runs[0]
-		if r.at == (place{}) || ^r.order <= after {
+		if r.at == (place{}) {
 			m.drop()
 			n++
 			continue

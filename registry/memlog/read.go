@@ -240,7 +240,7 @@ func (l *Log) markOf(sel *registry.Selection, after protocol.Seq) protocol.Seq {
 		mark = l.mark(l.direct[sel.Direct])
 	}
 	// Readers near the head end here.
-	if max(l.evicted, l.forgotten) > after {
+	if l.evicted > after {
 		for topic := range sel.Topics {
 			if sel.Readable == nil || sel.Readable(topic) {
 				mark = max(mark, l.mark(l.topics[topic]))

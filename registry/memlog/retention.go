@@ -182,7 +182,6 @@ func (l *Log) trim() {
 		l.trimStream(s)
 	}
 	l.trimTotal()
-	l.aged = 0
 	l.expire(l.time)
 }
 

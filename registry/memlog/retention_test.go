@@ -37,6 +37,13 @@ func TestMarksOfManyTopicsAreMerged(t *testing.T) {
 	page := registry.Page{}
 	require.NoError(t, l.Read(&registry.Selection{Pattern: name(topics)}, topics, topics, &page))
 	require.Zero(t, page.Evicted, "a reader at the head is told of none")
+
+	// A topic that comes back has lost what it had.
+	require.NotContains(t, l.topics, name(1))
+	r := &registry.Record{Message: protocol.Message{Seq: topics + 1, Time: 1, Sender: 1, Topic: name(1)}}
+	require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
+	require.NoError(t, l.Read(&registry.Selection{Pattern: name(1)}, 0, topics+1, &page))
+	require.GreaterOrEqual(t, page.Evicted, protocol.Seq(1))
 }
 
 // The mark of a prefix with more topics than are compared is that of the log.
@@ -73,4 +80,20 @@ func TestRetainTrims(t *testing.T) {
 	require.Equal(t, registry.TopicStats{Topic: "a", Messages: 20, First: 81, Last: 100}, l.Topic("a"))
 	l.Retain(registry.Retention{Age: 5})
 	require.Equal(t, registry.TopicStats{Topic: "a", Messages: 6, First: 95, Last: 100}, l.Topic("a"))
+}
+
+// Senders that have nothing left in a full log are forgotten.
+func TestRankingsAreOfThoseWhoHaveSomething(t *testing.T) {
+	l := New(Options{Retention: registry.Retention{TopicBytes: 1000, TotalBytes: 20 * (100 + registry.RecordOverhead)}})
+	for seq := protocol.Seq(1); seq <= 1000; seq++ {
+		r := &registry.Record{Message: protocol.Message{Seq: seq, Time: 1, Sender: protocol.NodeID(1 + seq/3), Topic: fmt.Sprint(seq % 2)}}
+		r.Payload = make([]byte, 90+seq%20)
+		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
+	}
+	require.Len(t, *l.largest, len(l.senders))
+	for _, s := range l.topics {
+		require.Len(t, *s.largest, len(s.shares))
+		require.LessOrEqual(t, s.bytes, int64(1000))
+	}
+	require.LessOrEqual(t, l.all.n, 20)
 }
