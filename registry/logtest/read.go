@@ -186,6 +186,7 @@ func testLong(t *testing.T, s Suite) {
 		{"everything", registry.Selection{Pattern: "*"}, every(1)},
 		{"a prefix of many topics", registry.Selection{Pattern: "a.*", Topics: joined}, every(1)},
 		{"few of many topics", registry.Selection{Pattern: "a.*", Readable: func(s string) bool { return s == "a.0" }}, every(topics)},
+		{"none of many topics", registry.Selection{Pattern: "a.*", Readable: func(string) bool { return false }}, nil},
 		{"a topic", registry.Selection{Pattern: "a.0"}, every(topics)},
 		{"nothing", registry.Selection{Pattern: "b.*"}, nil},
 	} {
