@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/internal/link"
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// connection is what the commands that ask a registry let one say about it.
+type connection struct {
+	host    string
+	token   string
+	key     string
+	timeout time.Duration
+}
+
+// flags adds the flags of a connection; name is that of the flag for the host,
+// empty where the host is an argument.
+func (o *connection) flags(f *pflag.FlagSet, patience time.Duration) {
+	f.StringVar(&o.token, "token", "", "join token of the registry (PILOTGO_TOKEN)")
+	f.StringVar(&o.key, "registry-key", "", "fingerprint the registry must have (PILOTGO_REGISTRY_KEY)")
+	if patience > 0 {
+		durationFlag(f, &o.timeout, "timeout", patience, "how long to wait for the registry")
+	}
+}
+
+func (o *connection) hostFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.host, "host", "", "registry host (default PILOTGO_REGISTRY)")
+}
+
+// connectPatience is how long a command that has no time-out of its own tries to
+// reach a registry.
+const connectPatience = 10 * time.Second
+
+// dial connects to a host.
+func (a *app) dial(ctx context.Context, h host, o connection) (*client.Client, error) {
+	name, err := a.hostname()
+	if err != nil {
+		return nil, err
+	}
+	if o.token == "" || o.key == "" {
+		if err := a.secrets(h, &o); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.Dial(ctx, h.addr, client.Options{
+		Home:        a.home,
+		Name:        name,
+		Token:       o.token,
+		RegistryKey: o.key,
+		OneShot:     true,
+		Logger:      a.logger(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", h, err)
+	}
+	return c, nil
+}
+
+// secrets fills in the token and the fingerprint from the environment and the
+// settings. They belong to the default host where there is one: another host
+// must not be told the token.
+func (a *app) secrets(h host, o *connection) error {
+	n, err := a.hosts()
+	if err != nil {
+		return err
+	}
+	if n.preferred != "" {
+		if d, err := n.fallback(); err != nil || d.addr != h.addr {
+			return nil
+		}
+	}
+	s, err := a.settings()
+	if err != nil {
+		return err
+	}
+	o.token = cmp.Or(o.token, os.Getenv("PILOTGO_TOKEN"), s["token"])
+	o.key = cmp.Or(o.key, os.Getenv("PILOTGO_REGISTRY_KEY"), s["registry_key"])
+	return nil
+}
+
+func (h host) String() string {
+	if h.word == h.addr || h.word == "" {
+		return h.addr
+	}
+	return h.word + " (" + h.addr + ")"
+}
+
+// chosen is the host that a flag names, else the default.
+func (a *app) chosen(word string) (host, error) {
+	n, err := a.hosts()
+	if err != nil {
+		return host{}, err
+	}
+	if word != "" {
+		return n.resolve(word)
+	}
+	return n.fallback()
+}
+
+// used notes that a host answered, with the topics it acknowledged this node for,
+// and tells a log that is new what this node had joined before. All of it is
+// for later: what the command was to do is done already.
+func (a *app) used(ctx context.Context, c *client.Client, h host, epoch protocol.EpochID, topics ...string) {
+	again, err := a.joined(h, epoch, topics...)
+	if err == nil && len(again) > 0 {
+		if err = c.Join(ctx, again...); err == nil {
+			err = a.rejoined(h, epoch)
+		}
+	}
+	if log := a.logger(); err != nil && log != nil {
+		log.Warn("not noted for the inbox", "host", h.addr, "error", err)
+	}
+}
+
+const configPrefix = "config:"
+
+// swarmOf is the swarm of a config topic, "" for any other topic.
+func swarmOf(topic string) string {
+	swarm, ok := strings.CutPrefix(topic, configPrefix)
+	if !ok || strings.Contains(swarm, ":") {
+		return ""
+	}
+	return swarm
+}
+
+// identity is this node's key, made when missing.
+func (a *app) identity() (link.Identity, error) { return link.LoadOrMakeIdentity(a.home) }
+
+// completeHosts offers the aliases where a host is to be named.
+func (a *app) completeHosts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	n, err := a.hosts()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []string
+	for name := range n.alias {
+		words = append(words, name)
+	}
+	slices.Sort(words)
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
