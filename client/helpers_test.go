@@ -82,7 +82,7 @@ type tape struct {
 func record(t *testing.T, reg *fakeregistry.Registry, answer func(fakeregistry.Heard) fakeregistry.Answer) *tape {
 	t.Helper()
 	x := &tape{}
-	require.NoError(t, reg.Hostile(func(h fakeregistry.Heard) fakeregistry.Answer {
+	require.NoError(t, reg.Hostile(fakeregistry.Impostor{Answer: func(h fakeregistry.Heard) fakeregistry.Answer {
 		h.Frame = clone(h.Frame)
 		x.mu.Lock()
 		x.heard = append(x.heard, h)
@@ -91,7 +91,7 @@ func record(t *testing.T, reg *fakeregistry.Registry, answer func(fakeregistry.H
 			return fakeregistry.Answer{}
 		}
 		return answer(h)
-	}))
+	}}))
 	return x
 }
 
