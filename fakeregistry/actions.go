@@ -34,6 +34,7 @@ var actions = map[string]func(*fields) func(*Registry) error{
 	"retention":     parseRetention,
 	"purge":         parsePurge,
 	"clock":         parseClock,
+	"new_key":       parseNewKey,
 	"inject":        parseInject,
 	"clear":         simple((*Registry).ClearFaults),
 }
@@ -205,6 +206,11 @@ func parseClock(f *fields) func(*Registry) error {
 	f.need("offset")
 	offset := f.signed("offset", 0)
 	return func(r *Registry) error { r.SetClock(offset); return nil }
+}
+
+func parseNewKey(f *fields) func(*Registry) error {
+	signed := f.flag("signed", true)
+	return func(r *Registry) error { r.NewKey(signed); return nil }
 }
 
 func parseInject(f *fields) func(*Registry) error {

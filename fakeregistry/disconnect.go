@@ -56,7 +56,6 @@ func (r *Registry) dial(ctx context.Context, name string) (*visitor, error) {
 	s, err := link.Dial(ctx, r.inside(), link.Config{
 		Identity:   link.Identity{Key: Key(name)},
 		PacketConn: pc,
-		Pinned:     r.Fingerprint(),
 	})
 	if err != nil {
 		_ = pc.Close()

@@ -3,6 +3,7 @@ package fakeregistry_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
@@ -168,6 +169,7 @@ func TestMuteHearsAndSaysNothing(t *testing.T) {
 		require.ErrorIs(t, within(t, a, time.Second, "y", "heard"), context.DeadlineExceeded)
 		publish(t, b, "x", "pushed")
 		nothing(t, sub, time.Minute)
+		synctest.Wait()
 		require.Len(t, reg.Messages("y"), 2)
 		require.Len(t, reg.Sessions(), 2, "the connection stays")
 

@@ -62,14 +62,13 @@ type Retention = registry.Retention
 // that loses what it is told to lose. Its methods may be called from any
 // goroutine, unless they say otherwise.
 type Registry struct {
-	o        Options
-	t        TB // nil after Start
-	identity link.Identity
-	wires    *wires
-	front    *front // nil after New
-	events   eventLog
-	history  history
-	people   *people
+	o       Options
+	t       TB // nil after Start
+	wires   *wires
+	front   *front // nil after New
+	events  eventLog
+	history history
+	people  *people
 
 	failures   rules[Failure]
 	failpoints rules[Failpoint]
@@ -85,6 +84,8 @@ type Registry struct {
 	mu       sync.Mutex
 	log      *faultyLog
 	epochs   int
+	keys     []link.Identity // the last one counts
+	chain    []protocol.Succession
 	limits   registry.Limits
 	keep     Retention
 	up       server          // nil while nothing runs
@@ -155,7 +156,7 @@ func newRegistry(t TB, o Options) *Registry {
 	r := &Registry{
 		o:        o,
 		t:        t,
-		identity: link.Identity{Key: Key("\x00registry")},
+		keys:     []link.Identity{{Key: Key("\x00registry")}},
 		wires:    newWires(o),
 		events:   eventLog{born: time.Now()},
 		history:  history{max: o.History},
@@ -231,8 +232,16 @@ func (r *Registry) Addr() string {
 
 func (r *Registry) inside() string { return r.wires.net.Addr(Host) }
 
-// Fingerprint is that of the registry's key, which never changes.
-func (r *Registry) Fingerprint() string { return link.Fingerprint(r.identity.Public()) }
+// Fingerprint is that of the registry's key, which stays the same over all
+// starts unless NewKey changes it.
+func (r *Registry) Fingerprint() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return link.Fingerprint(r.key().Public())
+}
+
+// key is called under mu.
+func (r *Registry) key() link.Identity { return r.keys[len(r.keys)-1] }
 
 // Close ends the registry and its network, and waits until nothing is left.
 // After New and Listen the test does it. It may be called again.

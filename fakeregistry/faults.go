@@ -2,8 +2,10 @@ package fakeregistry
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 )
@@ -76,6 +78,29 @@ func (r *Registry) SetLimits(l registry.Limits) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.limits = l
+}
+
+// NewKey gives the registry another key from the next Start on. When it is
+// signed, the old key vouches for it and connected clients are told now; else it
+// is a stranger's to all who know the old one.
+func (r *Registry) NewKey(signed bool) {
+	r.events.fault("new key", fmt.Sprintf("signed: %t", signed))
+	r.mu.Lock()
+	old := r.key()
+	next := link.Identity{Key: Key(fmt.Sprintf("\x00registry %d", len(r.keys)))}
+	r.keys = append(r.keys, next)
+	var s protocol.Succession
+	if signed {
+		s = protocol.SignSuccession(old.Key, next.Public())
+		r.chain = append(slices.Clip(r.chain), s)
+	} else {
+		r.chain = nil
+	}
+	x, running := r.up.(*run)
+	r.mu.Unlock()
+	if signed && running && x.key.Key.Equal(old.Key) {
+		_ = r.failed(x.server.Announce(s))
+	}
 }
 
 func (r *Registry) theLog() *faultyLog {

@@ -78,7 +78,7 @@ func (r *Registry) Hostile(i Impostor) error {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.socket = r.wires.listen(place{node: Host})
 	var err error
-	h.listener, err = link.Listen(h.socket, link.Config{Identity: r.identity, Limits: link.Limits{Channels: i.Channels}})
+	h.listener, err = link.Listen(h.socket, link.Config{Identity: r.key(), Successions: r.chain, Limits: link.Limits{Channels: i.Channels}})
 	if err != nil {
 		_ = h.socket.Close()
 		return r.failed(err)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/internal/simnet"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
@@ -17,6 +18,7 @@ import (
 type run struct {
 	*Registry
 	server *registry.Registry
+	key    link.Identity
 	socket net.PacketConn
 	served chan struct{} // closed when no new session can come
 	dark   atomic.Bool   // crashed: nothing leaves, nothing is stored
@@ -73,6 +75,7 @@ func (r *Registry) launch(empty bool) error {
 	}
 	x := &run{
 		Registry: r,
+		key:      r.key(),
 		served:   make(chan struct{}),
 		over:     make(chan struct{}),
 		ended:    make(chan struct{}),
@@ -81,13 +84,14 @@ func (r *Registry) launch(empty bool) error {
 	r.log.open()
 	var err error
 	x.server, err = registry.New(registry.Options{
-		Log:      r.log,
-		Key:      r.identity.Key,
-		Access:   x.access,
-		Limits:   r.limits,
-		Now:      r.now,
-		Software: "pilotgo fakeregistry",
-		Hooks:    &hooks,
+		Log:         r.log,
+		Key:         x.key.Key,
+		Successions: r.chain,
+		Access:      x.access,
+		Limits:      r.limits,
+		Now:         r.now,
+		Software:    "pilotgo fakeregistry",
+		Hooks:       &hooks,
 	})
 	if err != nil {
 		return err

@@ -81,6 +81,26 @@ func TestShutdownTells(t *testing.T) {
 	})
 }
 
+func TestNewKey(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a := join(t, reg, "a")
+		events := a.Events()
+		defer events.Close()
+		first := reg.Fingerprint()
+
+		reg.NewKey(true)
+		require.NotEqual(t, first, reg.Fingerprint())
+		require.True(t, event[client.KeyChanged](t, events).Announced)
+		require.NoError(t, reg.Restart())
+		publish(t, a, "x", "the successor is followed")
+
+		reg.NewKey(false)
+		publish(t, a, "x", "nothing has changed yet")
+		require.NoError(t, reg.Restart())
+		require.ErrorIs(t, within(t, a, time.Minute, "x", ""), protocol.ErrWrongKey)
+	})
+}
+
 func TestTheFirstEpochIsAsAsked(t *testing.T) {
 	born := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 	var ids []protocol.EpochID

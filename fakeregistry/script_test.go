@@ -56,6 +56,14 @@ func TestScriptOfEverything(t *testing.T) {
 	})
 }
 
+func TestTheDocumentationListsEveryFault(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, name := range fakeregistry.FaultNames() {
+		require.Regexp(t, `(?m)^//\t(.*, )?`+name+`\b`, string(doc))
+	}
+}
+
 func TestScriptKeepsItsTimes(t *testing.T) {
 	script, err := fakeregistry.ParseFaults([]byte(`[
 		{"at": "1s", "do": "storage_full"},
