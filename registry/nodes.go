@@ -75,19 +75,20 @@ func (t *nodeTable) putNode(n protocol.Node) {
 		at, _ := slices.BinarySearch(t.nodeIDs, n.ID)
 		t.nodeIDs = slices.Insert(t.nodeIDs, at, n.ID)
 	}
-	t.online += sign(n.Online) - sign(was.Online)
+	t.online += presence(n) - presence(was)
 	t.nodesByID[n.ID] = n
 }
 
 func (t *nodeTable) dropNode(id protocol.NodeID) {
-	t.online -= sign(t.nodesByID[id].Online)
+	t.online -= presence(t.nodesByID[id])
 	delete(t.nodesByID, id)
 	if at, ok := slices.BinarySearch(t.nodeIDs, id); ok {
 		t.nodeIDs = slices.Delete(t.nodeIDs, at, at+1)
 	}
 }
 
-func sign(n uint64) int { return int(min(n, 1)) }
+// presence is 1 for a node with a session.
+func presence(n protocol.Node) int { return int(min(n.Online, 1)) }
 
 func labelFault(name string, tags []string) *protocol.Error {
 	if len(tags) > maxTags {

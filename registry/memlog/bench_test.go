@@ -176,14 +176,11 @@ func BenchmarkFanOut(b *testing.B) {
 		for w := range 8 {
 			wg.Go(func() {
 				for i := w; i < readers; i += 8 {
-					for p := (&pages[i]); ; {
-						if err := l.Read(sel, at, f.seq, p); err != nil {
-							b.Error(err)
-						}
-						for _, r := range p.Records {
-							_ = r.Frame()
-						}
-						break
+					if err := l.Read(sel, at, f.seq, &pages[i]); err != nil {
+						b.Error(err)
+					}
+					for _, r := range pages[i].Records {
+						_ = r.Frame()
 					}
 				}
 			})

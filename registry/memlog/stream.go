@@ -18,8 +18,11 @@ type stream struct {
 	records records
 	shares  map[protocol.NodeID]*share
 	bytes   int64
-	largest *ranking     // of shares; nil until the stream was first full
-	evicted protocol.Seq // the mark: the highest seq that retention or a purge took
+	largest *ranking // of shares; nil until the stream was first full
+
+	// evicted is the mark: the highest seq that retention or a purge took, from
+	// whichever sender. A selection has no senders, so it needs no mark of each.
+	evicted protocol.Seq
 }
 
 // share is one sender's part of a stream.
