@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -61,10 +62,17 @@ func (a *app) dial(ctx context.Context, h host, o connection) (*client.Client, e
 		OneShot:     true,
 		Logger:      a.logger(),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", h, err)
+	switch {
+	case err == nil:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = protocol.Errorf(protocol.ErrTimeout, "no answer from %s", h.addr)
+	case ctx.Err() != nil:
+		return nil, ended(ctx)
 	}
-	return c, nil
+	if err != nil && h.word != "" && h.word != h.addr {
+		return nil, fmt.Errorf("%s: %w", h.word, err)
+	}
+	return c, err
 }
 
 // secrets fills in the token and the fingerprint from the environment and the

@@ -63,8 +63,11 @@ subscribe and inbox run with it unchanged.`,
   pilotgo --json inbox`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		RunE:          a.noCommand,
+
+		SuggestionsMinimumDistance: 2,
+
+		Args: cobra.ArbitraryArgs,
+		RunE: a.noCommand,
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotgo/pilotgo/internal/link"
+	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/memlog"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -36,6 +37,7 @@ func TestScripts(t *testing.T) {
 		Dir:   filepath.Join("testdata", "script"),
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"acks":     acksCmd,
 			"clock":    clockCmd,
 			"restart":  restartCmd,
 			"json":     jsonCmd,
@@ -50,6 +52,7 @@ func TestScripts(t *testing.T) {
 type server struct {
 	key   link.Identity
 	ahead atomic.Int64 // of the registry's clock, in nanoseconds
+	mute  atomic.Bool  // publishes get no answer
 	addr  string
 	r     *registry.Registry
 	log   *memlog.Log
@@ -57,7 +60,7 @@ type server struct {
 
 func (s *server) start() error {
 	s.log = memlog.New(memlog.Options{})
-	r, err := registry.New(registry.Options{Log: s.log, Key: s.key.Key, Now: s.now, Software: "test"})
+	r, err := registry.New(registry.Options{Log: s.log, Key: s.key.Key, Now: s.now, Software: "test", Hooks: &registry.Hooks{BeforeAck: s.beforeAck}})
 	if err != nil {
 		return err
 	}
@@ -70,6 +73,10 @@ func (s *server) start() error {
 }
 
 func (s *server) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
+func (s *server) beforeAck(protocol.NodeID, protocol.Ack) (time.Duration, bool) {
+	return 0, s.mute.Load()
+}
 
 func (s *server) stop() {
 	s.r.Close()
@@ -97,6 +104,11 @@ func setup(e *testscript.Env) error {
 }
 
 func serverOf(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*server) }
+
+// acksCmd makes the registry lose its answers to publishes, or not: acks drop
+func acksCmd(ts *testscript.TestScript, _ bool, args []string) {
+	serverOf(ts).mute.Store(args[0] == "drop")
+}
 
 // clockCmd puts the registry's clock ahead: clock 30s
 func clockCmd(ts *testscript.TestScript, _ bool, args []string) {
