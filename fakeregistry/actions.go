@@ -87,7 +87,7 @@ func parseLink(f *fields) func(*Registry) error {
 		Loss:      f.chance("loss"),
 		Duplicate: f.chance("duplicate"),
 		Reorder:   f.chance("reorder"),
-		Bandwidth: f.count("bandwidth", 0),
+		Bandwidth: f.count("bandwidth"),
 	}
 	return func(r *Registry) error { r.SetLink(from, to, l); return nil }
 }
@@ -114,7 +114,7 @@ func (f *fields) times() int {
 		f.read = append(f.read, "times")
 		return -1
 	}
-	n := f.count("times", 0)
+	n := f.count("times")
 	if n == 0 {
 		f.fail("times", "0 is never")
 	}
@@ -131,7 +131,7 @@ func parseFail(f *fields) func(*Registry) error {
 		Op:         Op(f.text("op")),
 		Node:       f.textOr("node", ""),
 		Topic:      f.textOr("topic", ""),
-		Skip:       f.count("skip", 0),
+		Skip:       f.count("skip"),
 		Times:      f.times(),
 		Code:       f.code(protocol.ErrInternal),
 		RetryAfter: f.durationOr("retry_after", 0),
@@ -162,7 +162,7 @@ func parseDropAcks(f *fields) func(*Registry) error {
 }
 
 func parseCrashAt(f *fields) func(*Registry) error {
-	x := Failpoint{Point: Point(f.text("point")), Node: f.textOr("node", ""), Topic: f.textOr("topic", ""), Skip: f.count("skip", 0)}
+	x := Failpoint{Point: Point(f.text("point")), Node: f.textOr("node", ""), Topic: f.textOr("topic", ""), Skip: f.count("skip")}
 	down := f.durationOr("down", 0)
 	oneOf(f, "point", x.Point, Points())
 	return func(r *Registry) error {
@@ -188,11 +188,11 @@ func parseStorageFull(f *fields) func(*Registry) error {
 
 func parseRetention(f *fields) func(*Registry) error {
 	keep := Retention{
-		Messages:   f.count("messages", 0),
-		Versions:   f.count("versions", 0),
+		Messages:   f.count("messages"),
+		Versions:   f.count("versions"),
 		Age:        f.durationOr("age", 0),
-		TopicBytes: int64(f.count("topic_bytes", 0)),
-		TotalBytes: int64(f.count("total_bytes", 0)),
+		TopicBytes: int64(f.count("topic_bytes")),
+		TotalBytes: int64(f.count("total_bytes")),
 	}
 	return func(r *Registry) error { r.SetRetention(keep); return nil }
 }

@@ -2,6 +2,7 @@ package fakeregistry
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/pilotgo/pilotgo/internal/link"
@@ -9,9 +10,9 @@ import (
 	"github.com/pilotgo/pilotgo/registry"
 )
 
-// Disconnect ends the sessions of a node; it may connect again at once. It knows
-// nodes whose key is Key of their name. It does not wait, so it may be called in
-// a failpoint; synctest.Wait does.
+// Disconnect ends the sessions of a node; it may connect again at once. The node
+// is one that Endpoint made. It does not wait, so it may be called in a failpoint;
+// synctest.Wait does.
 func (r *Registry) Disconnect(node string) {
 	r.events.fault("disconnect", node)
 	r.mu.Lock()
@@ -25,14 +26,18 @@ func (r *Registry) Disconnect(node string) {
 			if s.Node == injector || !r.people.find(s.Node).has(node) {
 				continue
 			}
-			_ = r.failed(r.takeOver(r.people.keyOf(s.Node), s))
+			_ = r.failed(r.takeOver(s))
 		}
 	})
 }
 
 // takeOver begins a session as the client itself would that has lost its last
 // one: the registry ends the last one for it. Then it goes.
-func (r *Registry) takeOver(name string, old registry.SessionInfo) error {
+func (r *Registry) takeOver(old registry.SessionInfo) error {
+	name := r.people.keyOf(old.Node)
+	if name == "" {
+		return fmt.Errorf("disconnect: node %v has not the Key of a name", old.Node)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	s, err := r.dial(ctx, name)

@@ -50,7 +50,7 @@ type Options struct {
 	// 127.0.0.1 and any free port.
 	Addr string
 
-	// History is how many messages of each epoch the checker remembers; a million
+	// History is about how many messages of each epoch checkers remember, 100,000
 	// by default.
 	History int
 }
@@ -79,7 +79,8 @@ type Registry struct {
 	full       atomic.Bool
 	clock      atomic.Int64 // how much it is ahead
 
-	work sync.WaitGroup // of CrashFor
+	work    sync.WaitGroup // of CrashFor and Disconnect
+	closing sync.Once
 
 	mu       sync.Mutex
 	log      *faultyLog
@@ -151,7 +152,7 @@ func start(t TB, o Options) (*Registry, error) {
 
 func newRegistry(t TB, o Options) *Registry {
 	if o.History <= 0 {
-		o.History = 1 << 20
+		o.History = 100_000
 	}
 	r := &Registry{
 		o:        o,
@@ -246,21 +247,19 @@ func (r *Registry) key() link.Identity { return r.keys[len(r.keys)-1] }
 // Close ends the registry and its network, and waits until nothing is left.
 // After New and Listen the test does it. It may be called again.
 func (r *Registry) Close() {
-	r.mu.Lock()
-	first := !r.closed
-	r.closed = true
-	r.mu.Unlock()
-	if !first {
-		return
-	}
-	close(r.over)
-	r.ClearFaults()
-	r.stop("close")
-	r.work.Wait()
-	if r.front != nil {
-		r.front.close()
-	}
-	r.wires.net.Close()
+	r.closing.Do(func() {
+		r.mu.Lock()
+		r.closed = true
+		r.mu.Unlock()
+		close(r.over)
+		r.ClearFaults()
+		r.stop("close")
+		r.work.Wait()
+		if r.front != nil {
+			r.front.close()
+		}
+		r.wires.net.Close()
+	})
 }
 
 // ClearFaults takes back all faults but that of a registry that is stopped:

@@ -12,7 +12,7 @@ import (
 // history knows every message that was ever in the log, whatever retention has
 // taken since. Each incarnation of the log is a chapter.
 type history struct {
-	max int // entries of a chapter
+	max int // entries of a chapter, about
 
 	mu       sync.Mutex
 	chapters []*chapter
@@ -67,7 +67,8 @@ func (h *history) add(records []*registry.Record) {
 	for _, r := range records {
 		c.add(r)
 	}
-	if over := len(c.entries) - h.max; over > 0 {
+	// In portions, or each message would move all the others.
+	if over := len(c.entries) - h.max; over > h.max/4 {
 		c.cut = c.entries[over-1].seq
 		c.entries = slices.Delete(c.entries, 0, over)
 	}

@@ -103,6 +103,9 @@ func (r *Registry) Inject(ctx context.Context, messages ...Raw) ([]protocol.Seq,
 }
 
 func (r *Registry) inject(ctx context.Context, messages []Raw) ([]protocol.Seq, error) {
+	if !r.Running() {
+		return nil, protocol.Errorf(protocol.ErrNotConnected, "the registry is stopped")
+	}
 	s, err := r.dial(ctx, injectorNode)
 	if err != nil {
 		return nil, err

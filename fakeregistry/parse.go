@@ -242,8 +242,8 @@ func (f *fields) signed(name string, missing time.Duration) time.Duration {
 	return d
 }
 
-func (f *fields) count(name string, missing int) int {
-	n := missing
+func (f *fields) count(name string) int {
+	var n int
 	if f.decode(name, &n, "whole number") && (n < 0 || n > math.MaxInt32) {
 		f.fail(name, "%d is out of range", n)
 	}
