@@ -1,6 +1,7 @@
 package fakeregistry_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -25,5 +26,33 @@ func TestAMessageGoesThrough(t *testing.T) {
 		require.Len(t, reg.Sessions(), 2)
 		require.Len(t, reg.Subscriptions(), 1)
 		require.Equal(t, "b", reg.Subscriptions()[0].Node)
+	})
+}
+
+// failing is a test that has failed.
+type failing struct {
+	fakeregistry.TB
+	cleanup []func()
+	logged  string
+}
+
+func (f *failing) Helper()                       {}
+func (f *failing) Failed() bool                  { return true }
+func (f *failing) Cleanup(do func())             { f.cleanup = append(f.cleanup, do) }
+func (f *failing) Logf(text string, args ...any) { f.logged += fmt.Sprintf(text, args...) }
+
+func TestAFailedTestShowsTheEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{TB: t}
+		reg := fakeregistry.New(f, fakeregistry.Options{})
+		for i := range 200 {
+			reg.Purge(fmt.Sprint("topic ", i))
+		}
+		for _, do := range f.cleanup {
+			do()
+		}
+		require.Contains(t, f.logged, "purge topic 199")
+		require.NotContains(t, f.logged, "purge topic 10\n")
+		require.Contains(t, f.logged, "102 more before")
 	})
 }

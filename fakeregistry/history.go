@@ -33,7 +33,6 @@ type entry struct {
 	topic    string
 	payload  uint64 // hash
 	replaced bool   // by a later one in its slot
-	slot     slot   // zero when it has none
 }
 
 type slot struct {
@@ -58,11 +57,14 @@ func (h *history) begin(e protocol.Epoch) {
 	h.chapters = append(h.chapters, &chapter{epoch: e, slots: make(map[slot]protocol.Seq)})
 }
 
-// add is called before the log has the records, so that no reader is faster, and
-// take if the log then refuses them.
-func (h *history) add(records []*registry.Record) {
+// store remembers records once they are in the log. It holds the lock meanwhile,
+// so that no reader who asks here has seen a message that is not known yet.
+func (h *history) store(records []*registry.Record, put func() error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := put(); err != nil {
+		return err
+	}
 	c := h.chapters[len(h.chapters)-1]
 	for _, r := range records {
 		c.add(r)
@@ -72,52 +74,19 @@ func (h *history) add(records []*registry.Record) {
 		c.cut = c.entries[over-1].seq
 		c.entries = slices.Delete(c.entries, 0, over)
 	}
+	return nil
 }
 
 func (c *chapter) add(r *registry.Record) {
 	e := entry{seq: r.Seq, sender: r.Sender, to: r.To, topic: r.Topic, payload: hash(r.Payload)}
 	if r.Slot != "" {
-		e.slot = slot{r.Sender, r.Topic, r.Slot}
-		c.markReplaced(c.slots[e.slot], true)
-		c.slots[e.slot] = r.Seq
+		slot := slot{r.Sender, r.Topic, r.Slot}
+		if i, ok := c.find(c.slots[slot]); ok {
+			c.entries[i].replaced = true
+		}
+		c.slots[slot] = r.Seq
 	}
 	c.entries = append(c.entries, e)
-}
-
-func (h *history) take(records []*registry.Record) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c := h.chapters[len(h.chapters)-1]
-	for _, r := range slices.Backward(records) {
-		c.drop(r)
-	}
-}
-
-// drop undoes the add of the newest record.
-func (c *chapter) drop(r *registry.Record) {
-	last := len(c.entries) - 1
-	if last < 0 || c.entries[last].seq != r.Seq {
-		return
-	}
-	gone := c.entries[last]
-	c.entries = c.entries[:last]
-	if gone.slot == (slot{}) {
-		return
-	}
-	delete(c.slots, gone.slot)
-	for i := range slices.Backward(c.entries) {
-		if c.entries[i].slot == gone.slot {
-			c.entries[i].replaced = false
-			c.slots[gone.slot] = c.entries[i].seq
-			return
-		}
-	}
-}
-
-func (c *chapter) markReplaced(seq protocol.Seq, replaced bool) {
-	if i, ok := c.find(seq); ok {
-		c.entries[i].replaced = replaced
-	}
 }
 
 // find is the index of the first entry at or behind seq, and whether it is seq.

@@ -48,10 +48,5 @@ func (l *faultyLog) Append(b *registry.Batch) error {
 	case l.full.Load():
 		return protocol.Errorf(protocol.ErrStorageFull, "injected")
 	}
-	l.history.add(b.Records)
-	err := l.Log.Append(b)
-	if err != nil {
-		l.history.take(b.Records)
-	}
-	return err
+	return l.history.store(b.Records, func() error { return l.Log.Append(b) })
 }
