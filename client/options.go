@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -72,6 +73,11 @@ func (o Options) validate() (Options, error) {
 		return invalid("NoState excludes Home and OneShot")
 	case o.Window < 0, o.Buffer < 0, o.BufferBytes < 0, o.KeepAlive < 0, o.Idle < 0:
 		return invalid("Window, Buffer, BufferBytes, KeepAlive and Idle are not negative")
+	}
+	if o.RegistryKey != "" {
+		if _, err := link.ParseFingerprint(o.RegistryKey); err != nil {
+			return o, fmt.Errorf("options: RegistryKey: %w", err)
+		}
 	}
 	if err := o.hello(protocol.Instance{}).Check(); err != nil {
 		return o, fmt.Errorf("options: %w", err)

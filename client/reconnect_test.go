@@ -187,8 +187,8 @@ func TestHardErrorsFailCallsAtOnce(t *testing.T) {
 		e := c.Events()
 		reg.DropAcks("a", 1)
 		sent := publish(t, c, "1")[0]
-		open := subscribe(t, c, "t")
 		time.Sleep(time.Second)
+		open := subscribe(t, c, "t")
 		reg.RefuseConnects(-1, protocol.ErrNotAdmitted)
 		reg.Disconnect("a")
 		until[client.Disconnected](t, e)
