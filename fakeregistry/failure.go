@@ -66,6 +66,10 @@ type Failure struct {
 
 	Code       protocol.Code // 0 is ErrInternal
 	RetryAfter time.Duration // told to the client
+
+	// Do, when not nil, is called first, under the rules of Failpoint.Do. With no
+	// Code the operation then goes on: Do is the fault, such as Crash.
+	Do func()
 }
 
 // Fail makes operations fail, until as many have or stop is called. Of several
@@ -73,7 +77,7 @@ type Failure struct {
 //
 //	reg.Fail(fakeregistry.Failure{Op: fakeregistry.OpPublish, Node: "a", Code: protocol.ErrRateLimited})
 func (r *Registry) Fail(f Failure) (stop func()) {
-	if f.Code == 0 {
+	if f.Code == 0 && f.Do == nil {
 		f.Code = protocol.ErrInternal
 	}
 	r.events.fault("fail", fmt.Sprintf("%s of %q on %q with %s, %d times after %d", f.Op, f.Node, f.Topic, f.Code.Name(), f.Times, f.Skip))
@@ -101,6 +105,12 @@ func (r *Registry) failure(op registry.Operation) error {
 	who := r.people.find(op.Node)
 	due := r.failures.due(1, func(f *Failure) bool { return f.matches(op, who) })
 	if len(due) == 0 {
+		return nil
+	}
+	if due[0].Do != nil {
+		due[0].Do()
+	}
+	if due[0].Code == 0 {
 		return nil
 	}
 	return &protocol.Error{Code: due[0].Code, Detail: "injected", RetryAfter: due[0].RetryAfter}

@@ -145,6 +145,31 @@ func TestFailuresChooseTheirVictims(t *testing.T) {
 	})
 }
 
+// TestCrashAtAnOperation has the registry die of a subscribe, which the client
+// then repeats by itself.
+func TestCrashAtAnOperation(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a, b := join(t, reg, "a"), join(t, reg, "b")
+		reg.Fail(fakeregistry.Failure{Op: fakeregistry.OpSubscribe, Do: func() { reg.CrashFor(time.Second) }})
+		sub := subscribe(t, a, "x")
+		publish(t, b, "x", "here")
+		require.Equal(t, "here", string(message(t, sub).Payload))
+		require.EqualValues(t, 2, a.Stats().Connects)
+	})
+}
+
+func TestFailuresLookAtPublishes(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a := join(t, reg, "a")
+		reg.Fail(fakeregistry.Failure{
+			Op: fakeregistry.OpPublish, Code: protocol.ErrDenied, Times: -1,
+			If: func(p *protocol.Publish) bool { return string(p.Payload) == "bad" },
+		})
+		publish(t, a, "x", "good")
+		require.ErrorIs(t, within(t, a, time.Second, "x", "bad"), protocol.ErrDenied)
+	})
+}
+
 func TestStorageFull(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		a := join(t, reg, "a")

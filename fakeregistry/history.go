@@ -46,14 +46,10 @@ var seed = maphash.MakeSeed()
 
 func hash(payload []byte) uint64 { return maphash.Bytes(seed, payload) }
 
-// begin starts a chapter, or goes on with the last one after a restart that
-// kept the log.
+// begin starts a chapter.
 func (h *history) begin(e protocol.Epoch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.chapters); n > 0 && h.chapters[n-1].epoch.ID == e.ID {
-		return
-	}
 	h.chapters = append(h.chapters, &chapter{epoch: e, slots: make(map[slot]protocol.Seq)})
 }
 
