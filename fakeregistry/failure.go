@@ -2,7 +2,6 @@ package fakeregistry
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -121,13 +120,3 @@ func (f *Failure) matches(op registry.Operation, who names) bool {
 		(f.Topic == "" || f.Topic == op.Topic || protocol.Match(f.Topic, op.Topic)) &&
 		(f.If == nil || op.Publish != nil && f.If(op.Publish))
 }
-
-// names are all that a node may be called by: its node in the network, the name
-// it told, its node id.
-type names []string
-
-// has reports whether a fault for node concerns it; "" is any.
-func (n names) has(node string) bool { return node == "" || slices.Contains(n, node) }
-
-// first is what inspection calls it.
-func (n names) first() string { return n[0] }
