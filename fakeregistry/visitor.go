@@ -10,7 +10,7 @@ import (
 // visitor is a session of the fake itself, which faults do not concern.
 type visitor struct {
 	*link.Session
-	end func()
+	close func()
 }
 
 func (r *Registry) dial(ctx context.Context, name string) (*visitor, error) {
@@ -30,8 +30,6 @@ func (r *Registry) dial(ctx context.Context, name string) (*visitor, error) {
 		_ = pc.Close()
 	}}, nil
 }
-
-func (v *visitor) close() { v.end() }
 
 // hello begins the session on its first channel.
 func (v *visitor) hello(ctx context.Context, f protocol.Hello) (*protocol.Welcome, error) {
