@@ -24,7 +24,7 @@ func (o brokerOptions) withDefaults() brokerOptions {
 			*n = standard
 		}
 	}
-	or(&o.maxPayload, 1<<20)
+	or(&o.maxPayload, protocol.DefaultPayload)
 	or(&o.maxKeys, 1_000_000)
 	or(&o.maxJoins, 10_000)
 	or(&o.maxNodes, 100_000)
@@ -158,20 +158,17 @@ func (b *broker) known(sender protocol.NodeID, p *protocol.Publish, first keyRow
 	return answer{Ack: protocol.Ack{N: p.N, Seq: first.seq, Time: first.at, Duplicate: true}}
 }
 
+// publishFault is why a publish cannot enter the log as it is.
 func (b *broker) publishFault(p *protocol.Publish) *protocol.Error {
-	switch {
-	case p.To != 0 && p.Topic != "":
-		return protocol.Errorf(protocol.ErrInvalid, "both a topic and a recipient")
-	case len(p.Payload) > b.opts.maxPayload:
-		return protocol.Errorf(protocol.ErrTooLarge, "payload of %d bytes, maximum %d", len(p.Payload), b.opts.maxPayload)
-	case len(p.Slot) > protocol.MaxSlot:
-		return protocol.Errorf(protocol.ErrInvalid, "slot of %d bytes, maximum %d", len(p.Slot), protocol.MaxSlot)
-	case p.To == 0:
-		if err := protocol.ValidTopic(p.Topic); err != nil {
-			return asError(err)
+	if err := p.Check(protocol.Limits{Payload: uint64(b.opts.maxPayload)}); err != nil {
+		return refusal(err, protocol.ErrInvalid)
+	}
+	for i := range p.Conditions {
+		if c := &p.Conditions[i]; c.Raise != 0 && b.fenceTableFull(c.Topic) {
+			return fullOfFences()
 		}
 	}
-	return b.conditionsFault(p.Conditions)
+	return nil
 }
 
 // accept stages the message and what comes with it.
@@ -196,11 +193,6 @@ func (b *broker) accept(now protocol.Time, sender protocol.NodeID, p *protocol.P
 
 func refuse(p *protocol.Publish, err *protocol.Error) answer {
 	return answer{Refuse: &protocol.Refuse{N: p.N, Code: err.Code, Detail: err.Detail}}
-}
-
-// asError is for errors of package protocol, which are of this type.
-func asError(err error) *protocol.Error {
-	return protocol.Errorf(protocol.CodeOf(err), "%s", err)
 }
 
 // staged is what must be appended; nil when there is nothing. It is valid until

@@ -364,6 +364,8 @@ func TestMalformedPublishesAreRefused(t *testing.T) {
 		{"pattern for a topic", protocol.ErrInvalidTopic, func(p *protocol.Publish) { p.Topic = "a.*" }},
 		{"reserved topic", protocol.ErrInvalidTopic, func(p *protocol.Publish) { p.Topic = "$a" }},
 		{"topic and recipient", protocol.ErrInvalid, func(p *protocol.Publish) { p.To = 1 }},
+		{"direct message with a slot", protocol.ErrInvalid, func(p *protocol.Publish) { p.Topic, p.To, p.Slot = "", 1, []byte("s") }},
+		{"flag of a later version", protocol.ErrInvalid, func(p *protocol.Publish) { p.Flags = 1 << 7 }},
 		{"three conditions", protocol.ErrInvalid, func(p *protocol.Publish) {
 			for _, topic := range []string{"a", "b", "c"} {
 				raising(topic, 1, 1)(p)
@@ -381,7 +383,8 @@ func TestMalformedPublishesAreRefused(t *testing.T) {
 		{"raise below the term", protocol.ErrInvalid, raising("a", 2, 1)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			newTrial(t, brokerOptions{maxPayload: 100}).refused(test.code, 1, "a", test.change)
+			refused := newTrial(t, brokerOptions{maxPayload: 100}).refused(test.code, 1, "a", test.change)
+			require.NotContains(t, refused.Detail, test.code.Error(), "the code says it already")
 		})
 	}
 }

@@ -2,9 +2,6 @@ package registry
 
 import "github.com/pilotgo/pilotgo/protocol"
 
-// maxConditions is how many fences one publish may stand under.
-const maxConditions = 2
-
 // fence is the state of a topic's fence.
 func (b *broker) fence(topic string) protocol.Fence { return b.fences[topic] }
 
@@ -14,36 +11,20 @@ func (b *broker) setFence(topic string, epoch protocol.EpochID, k uint64) (proto
 	f := b.fences[topic]
 	switch err := protocol.ValidTopic(topic); {
 	case err != nil:
-		return f, asError(err)
+		return f, refusal(err, protocol.ErrInvalid)
 	case k > protocol.MaxTerm:
 		return f, protocol.Errorf(protocol.ErrInvalid, "fence value %d, maximum %d", k, uint64(protocol.MaxTerm))
 	case epoch != b.epoch.ID:
-		return f, &protocol.Error{Code: protocol.ErrWrongEpoch, Detail: "the log's is " + b.epoch.ID.String(), Topic: topic, Fence: f}
+		return f, &protocol.Error{
+			Code: protocol.ErrWrongEpoch, Detail: "the log's is " + b.epoch.ID.String(),
+			Topic: topic, Epoch: b.epoch.ID, Fence: f,
+		}
 	case b.fenceTableFull(topic):
 		return f, fullOfFences()
 	}
 	f.K = k
 	b.moveFence(topic, f)
 	return f, nil
-}
-
-func (b *broker) conditionsFault(list []protocol.Condition) *protocol.Error {
-	if len(list) > maxConditions || len(list) == 2 && list[0].Topic == list[1].Topic {
-		return protocol.Errorf(protocol.ErrInvalid, "%d conditions: at most %d, on different topics", len(list), maxConditions)
-	}
-	for i := range list {
-		c := &list[i]
-		if err := protocol.ValidTopic(c.Topic); err != nil {
-			return asError(err)
-		}
-		if c.Term == 0 || max(c.Term, c.Raise) > protocol.MaxTerm || c.Raise != 0 && c.Raise < c.Term {
-			return protocol.Errorf(protocol.ErrInvalid, "term %d raised to %d: 1 ≤ term ≤ raise ≤ %d", c.Term, c.Raise, uint64(protocol.MaxTerm))
-		}
-		if c.Raise != 0 && b.fenceTableFull(c.Topic) {
-			return fullOfFences()
-		}
-	}
-	return nil
 }
 
 func (b *broker) fenceTableFull(topic string) bool {

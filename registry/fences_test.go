@@ -185,6 +185,7 @@ func TestOperatorsResetAFence(t *testing.T) {
 		if test.want == protocol.ErrWrongEpoch {
 			require.Equal(t, d.fence("g"), fault.Fence)
 			require.Equal(t, "g", fault.Topic)
+			require.Equal(t, thisEpoch, fault.Epoch)
 		}
 	}
 	require.Equal(t, protocol.Fence{K: 6, S: 2}, d.fence("g"))

@@ -32,7 +32,7 @@ func (b *broker) join(node protocol.NodeID, topics []string, leave bool) *protoc
 	var fresh []string
 	for _, t := range topics {
 		if err := protocol.ValidTopic(t); err != nil {
-			return asError(err)
+			return refusal(err, protocol.ErrInvalid)
 		}
 		for _, t := range [2]string{t, statusTopic(t)} {
 			if t != "" && b.hasJoined(node, t) == leave && !slices.Contains(fresh, t) {

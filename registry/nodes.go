@@ -19,10 +19,8 @@ func newNodeTable() nodeTable {
 	return nodeTable{nodesByID: make(map[protocol.NodeID]protocol.Node)}
 }
 
-const maxTags = 32
-
-// admit begins a session of the node with this key. The error is ErrNodeIDTaken
-// when its id belongs to another key.
+// admit begins a session of the node with this key, whose Hello.Check is done. The
+// error is ErrNodeIDTaken when its id belongs to another key.
 func (b *broker) admit(now protocol.Time, key ed25519.PublicKey, name string, tags []string) (protocol.NodeID, *protocol.Error) {
 	id := protocol.NodeIDOf(key)
 	return id, b.admitAs(now, id, key, name, tags)
@@ -30,9 +28,6 @@ func (b *broker) admit(now protocol.Time, key ed25519.PublicKey, name string, ta
 
 // admitAs is admit for an id that is not made from the key: a real Pilot id.
 func (b *broker) admitAs(now protocol.Time, id protocol.NodeID, key ed25519.PublicKey, name string, tags []string) *protocol.Error {
-	if fault := labelFault(name, tags); fault != nil {
-		return fault
-	}
 	n, known := b.nodesByID[id]
 	switch {
 	case known && !n.Key.Equal(key):
@@ -89,18 +84,6 @@ func (t *nodeTable) dropNode(id protocol.NodeID) {
 
 // presence is 1 for a node with a session.
 func presence(n protocol.Node) int { return int(min(n.Online, 1)) }
-
-func labelFault(name string, tags []string) *protocol.Error {
-	if len(tags) > maxTags {
-		return protocol.Errorf(protocol.ErrTooLarge, "%d tags, maximum %d", len(tags), maxTags)
-	}
-	for _, s := range append(tags[:len(tags):len(tags)], name) {
-		if len(s) > protocol.MaxName {
-			return protocol.Errorf(protocol.ErrTooLarge, "name or tag of %d bytes, maximum %d", len(s), protocol.MaxName)
-		}
-	}
-	return nil
-}
 
 // nodes lists up to limit nodes by rising id behind after; with a topic only
 // those that joined it. 0 = no limit.

@@ -3,8 +3,6 @@ package registry
 import (
 	"bytes"
 	"crypto/ed25519"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,21 +66,8 @@ func TestNodeIDBelongsToItsFirstKey(t *testing.T) {
 
 func TestAdmissionIsBounded(t *testing.T) {
 	d := newTrial(t, brokerOptions{maxNodes: 2})
-	tags := slices.Repeat([]string{strings.Repeat("x", protocol.MaxName)}, maxTags)
-	_, fault := d.admit(1, publicKey(1), tags[0], tags)
+	_, fault := d.admit(1, publicKey(1), "", nil)
 	require.Nil(t, fault)
-	for _, test := range []struct {
-		name string
-		tags []string
-	}{
-		{tags[0] + "x", nil},
-		{"", []string{"a", tags[0] + "x"}},
-		{"", append(tags, "x")},
-	} {
-		_, fault := d.admit(1, publicKey(2), test.name, test.tags)
-		require.NotNil(t, fault)
-		require.Equal(t, protocol.ErrTooLarge, fault.Code)
-	}
 	_, fault = d.admit(1, publicKey(2), "", nil)
 	require.Nil(t, fault)
 	_, fault = d.admit(1, publicKey(3), "", nil)
