@@ -45,7 +45,7 @@ func Dial(ctx context.Context, addr string, c Config) (*Session, error) {
 	}
 	warnBuffer(d.tr.Conn, d.c.Logger)
 	s := newSession(conn, d.c.Limits, d.tr.close)
-	if err := d.pin(s.PeerKey()); err != nil {
+	if err := d.pin(ctx, s.PeerKey()); err != nil {
 		s.Close(protocol.ErrWrongKey, "")
 		return nil, err
 	}
@@ -112,18 +112,18 @@ func (d *dialer) check(key ed25519.PublicKey, chain []protocol.Succession) error
 }
 
 // pin remembers the key of a registry that passed check.
-func (d *dialer) pin(key ed25519.PublicKey) error {
+func (d *dialer) pin(ctx context.Context, key ed25519.PublicKey) error {
 	switch {
 	case d.c.Pins == nil, d.pinned == Fingerprint(key) && !d.fixed:
 		return nil
 	case d.pinned == "":
-		return d.c.Pins.Remember(d.host, key)
+		return d.c.Pins.Remember(ctx, d.host, key)
 	case d.fixed:
-		d.pinFixed(key)
+		d.pinFixed(ctx, key)
 		return nil
 	}
 	// Not worth failing for: the chain will lead from the old pin next time too.
-	if err := d.c.Pins.Follow(d.host, d.pinned, key); err != nil {
+	if err := d.c.Pins.Follow(ctx, d.host, d.pinned, key); err != nil {
 		d.c.Logger.Warn("new key of registry not remembered", "host", d.host, "error", err)
 		return nil
 	}
@@ -133,13 +133,13 @@ func (d *dialer) pin(key ed25519.PublicKey) error {
 
 // pinFixed remembers a key that was given, unless the host has another one:
 // that is for the user to forget.
-func (d *dialer) pinFixed(key ed25519.PublicKey) {
+func (d *dialer) pinFixed(ctx context.Context, key ed25519.PublicKey) {
 	have, ok, err := d.c.Pins.Lookup(d.host)
 	if err == nil && ok && have == Fingerprint(key) {
 		return
 	}
 	if err == nil && !ok {
-		err = d.c.Pins.Remember(d.host, key)
+		err = d.c.Pins.Remember(ctx, d.host, key)
 	}
 	if err != nil {
 		d.c.Logger.Warn("key of registry not remembered", "host", d.host, "error", err)

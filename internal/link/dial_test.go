@@ -62,7 +62,7 @@ func TestGivenKeyBeatsTheRememberedOne(t *testing.T) {
 		given := link.Fingerprint(registry.Public())
 
 		pins := link.MemoryPins()
-		require.NoError(t, pins.Remember("h", other.Public()))
+		require.NoError(t, pins.Remember(t.Context(), "h", other.Public()))
 		_, err := dial(t, n, "a", "registry", link.Config{Pins: pins, Host: "h", Pinned: given})
 		require.NoError(t, err)
 		fp, _, _ := pins.Lookup("h")
@@ -89,7 +89,7 @@ func TestSuccession(t *testing.T) {
 			bubble(t, func(t *testing.T, n *simnet.Network) {
 				serve(listen(t, n, "registry", link.Config{Identity: third, Successions: chain}), nil)
 				pins := link.MemoryPins()
-				require.NoError(t, pins.Remember("h", pinned))
+				require.NoError(t, pins.Remember(t.Context(), "h", pinned))
 				s, err := dial(t, n, "a", "registry", link.Config{Pins: pins, Host: "h"})
 				require.NoError(t, err)
 				require.Equal(t, third.Public(), s.PeerKey())
@@ -149,7 +149,7 @@ func TestForgedSuccessionIsTheWrongKey(t *testing.T) {
 				t.Cleanup(func() { l.Close(); pc.Close() })
 				serve(l, nil)
 				pins := link.MemoryPins()
-				require.NoError(t, pins.Remember("h", pinned.Public()))
+				require.NoError(t, pins.Remember(t.Context(), "h", pinned.Public()))
 				_, err = dial(t, n, "a", "thief", link.Config{Pins: pins, Host: "h"})
 				requireCode(t, protocol.ErrWrongKey, err)
 				fp, _, _ := pins.Lookup("h")
@@ -162,8 +162,10 @@ func TestForgedSuccessionIsTheWrongKey(t *testing.T) {
 // brokenPins can be read but not written, like a file on a full disk.
 type brokenPins struct{ link.Pins }
 
-func (brokenPins) Remember(string, ed25519.PublicKey) error       { return syscall.ENOSPC }
-func (brokenPins) Follow(string, string, ed25519.PublicKey) error { return syscall.ENOSPC }
+func (brokenPins) Remember(context.Context, string, ed25519.PublicKey) error { return syscall.ENOSPC }
+func (brokenPins) Follow(context.Context, string, string, ed25519.PublicKey) error {
+	return syscall.ENOSPC
+}
 
 func TestFullDiskStopsOnlyAFirstUse(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
@@ -172,8 +174,8 @@ func TestFullDiskStopsOnlyAFirstUse(t *testing.T) {
 			Identity:    registry,
 			Successions: []protocol.Succession{protocol.SignSuccession(old.Key, registry.Public())},
 		}), nil)
-		require.NoError(t, pins.Remember("known", registry.Public()))
-		require.NoError(t, pins.Remember("succeeded", old.Public()))
+		require.NoError(t, pins.Remember(t.Context(), "known", registry.Public()))
+		require.NoError(t, pins.Remember(t.Context(), "succeeded", old.Public()))
 		var log bytes.Buffer
 		for host, want := range map[string]error{"known": nil, "succeeded": nil, "new": syscall.ENOSPC} {
 			_, err := dial(t, n, host, "registry", link.Config{

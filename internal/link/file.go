@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,9 @@ const (
 )
 
 // lock takes the lock file path+".lock", making it and its folder. A process
-// that ends, however, gives it up.
-func lock(path string) (unlock func(), err error) {
+// that ends, however, gives it up. It waits lockWait for another process, and
+// not beyond ctx.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -37,7 +39,12 @@ func lock(path string) (unlock func(), err error) {
 		if ok {
 			return func() { f.Close() }, nil
 		}
-		time.Sleep(lockPoll)
+		select {
+		case <-time.After(lockPoll):
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		}
 	}
 	f.Close()
 	return nil, fmt.Errorf("lock %s: held by another process", f.Name())

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -83,7 +84,7 @@ func LoadOrMakeKeyFile(path string) (Identity, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
-	unlock, err := lock(path)
+	unlock, err := lock(context.Background(), path)
 	if err != nil {
 		return Identity{}, fmt.Errorf("make identity: %w", err)
 	}

@@ -236,7 +236,7 @@ func FuzzParseIdentity(f *testing.F) {
 func TestLockHeldElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "identity.json")
-		unlock, err := link.Lock(path)
+		unlock, err := link.Lock(t.Context(), path)
 		require.NoError(t, err)
 		_, err = link.LoadOrMakeKeyFile(path)
 		require.ErrorContains(t, err, "held by another process")

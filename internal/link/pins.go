@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -20,12 +21,13 @@ type Pins interface {
 	Lookup(host string) (fingerprint string, ok bool, err error)
 
 	// Remember pins the key of a host that has none. It is ErrWrongKey if
-	// another key is pinned by now.
-	Remember(host string, key ed25519.PublicKey) error
+	// another key is pinned by now. It waits for other processes only until ctx
+	// ends, and so does Follow.
+	Remember(ctx context.Context, host string, key ed25519.PublicKey) error
 
 	// Follow replaces the pin old of a host after a succession. It does
 	// nothing if the pin is not old any more.
-	Follow(host, old string, key ed25519.PublicKey) error
+	Follow(ctx context.Context, host, old string, key ed25519.PublicKey) error
 
 	// Forget drops the pin of a host and reports whether there was one.
 	Forget(host string) (bool, error)
@@ -82,13 +84,13 @@ func (m *memoryPins) Lookup(host string) (string, bool, error) {
 	return fp, ok, nil
 }
 
-func (m *memoryPins) Remember(host string, key ed25519.PublicKey) error {
+func (m *memoryPins) Remember(_ context.Context, host string, key ed25519.PublicKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pins.remember(host, key)
 }
 
-func (m *memoryPins) Follow(host, old string, key ed25519.PublicKey) error {
+func (m *memoryPins) Follow(_ context.Context, host, old string, key ed25519.PublicKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pins.follow(host, old, key)
@@ -128,19 +130,19 @@ func (p filePins) Lookup(host string) (string, bool, error) {
 	return fp, ok, err
 }
 
-func (p filePins) Remember(host string, key ed25519.PublicKey) error {
-	return p.update(func(pins pinned) error { return pins.remember(host, key) })
+func (p filePins) Remember(ctx context.Context, host string, key ed25519.PublicKey) error {
+	return p.update(ctx, func(pins pinned) error { return pins.remember(host, key) })
 }
 
-func (p filePins) Follow(host, old string, key ed25519.PublicKey) error {
-	return p.update(func(pins pinned) error {
+func (p filePins) Follow(ctx context.Context, host, old string, key ed25519.PublicKey) error {
+	return p.update(ctx, func(pins pinned) error {
 		pins.follow(host, old, key)
 		return nil
 	})
 }
 
 func (p filePins) Forget(host string) (ok bool, err error) {
-	err = p.update(func(pins pinned) error {
+	err = p.update(context.Background(), func(pins pinned) error {
 		_, ok = pins[host]
 		delete(pins, host)
 		return nil
@@ -183,8 +185,8 @@ func (p filePins) corrupt(err error) error {
 
 // update changes the file under its lock; a change that changes nothing writes
 // nothing.
-func (p filePins) update(change func(pinned) error) error {
-	unlock, err := lock(string(p))
+func (p filePins) update(ctx context.Context, change func(pinned) error) error {
+	unlock, err := lock(ctx, string(p))
 	if err != nil {
 		return fmt.Errorf("known registries: %w", err)
 	}

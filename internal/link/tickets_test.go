@@ -148,7 +148,7 @@ func TestTicketsFollowASuccession(t *testing.T) {
 			Successions: []protocol.Succession{protocol.SignSuccession(old.Key, registry.Public())},
 		})
 		tickets, pins := link.MemoryTickets(), link.MemoryPins()
-		require.NoError(t, pins.Remember("h", old.Public()))
+		require.NoError(t, pins.Remember(t.Context(), "h", old.Public()))
 		c := link.Config{Identity: link.NewIdentity(), Tickets: tickets, Pins: pins, Host: "h"}
 		for i := range 3 {
 			did, _ := resumed(t, n, accepted, c)
