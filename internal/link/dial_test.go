@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/internal/simnet"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/stretchr/testify/require"
 )
@@ -334,9 +335,7 @@ func TestRealSockets(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		t.Run(addr, func(t *testing.T) {
 			l, err := link.ListenUDP(addr, link.Config{Identity: link.NewIdentity()})
-			if err != nil && addr == "[::1]:0" {
-				t.Skip("no IPv6 here:", err)
-			}
+			testenv.Need(t, "ipv6", err == nil || addr != "[::1]:0", fmt.Sprint(err))
 			require.NoError(t, err)
 			defer l.Close()
 			serve(l, echo)

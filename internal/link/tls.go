@@ -19,12 +19,7 @@ import (
 // The number is made from a UUID, as ITU-T X.667 allows.
 var successionsID = asn1.ObjectIdentifier{2, 25, 1735423318, 874002861, 1093741587}
 
-const (
-	successionSize = 2*ed25519.PublicKeySize + ed25519.SignatureSize
-
-	// maxSuccessions keeps the certificate below what a QUIC handshake takes.
-	maxSuccessions = 32
-)
+const successionSize = 2*ed25519.PublicKeySize + ed25519.SignatureSize
 
 // certificate wraps the identity's key for TLS. Nobody checks names, dates or
 // the signature on it: the handshake proves the key, and only that counts.
@@ -60,7 +55,7 @@ func successionsOf(cert *x509.Certificate) []protocol.Succession {
 		return nil
 	}
 	value := cert.Extensions[i].Value
-	if len(value)%successionSize != 0 || len(value) > maxSuccessions*successionSize {
+	if len(value)%successionSize != 0 || len(value) > protocol.MaxSuccessions*successionSize {
 		return nil
 	}
 	var chain []protocol.Succession
@@ -72,8 +67,8 @@ func successionsOf(cert *x509.Certificate) []protocol.Succession {
 
 // checkSuccessions makes sure that a registry's history leads to its key.
 func checkSuccessions(own ed25519.PublicKey, chain []protocol.Succession) error {
-	if len(chain) > maxSuccessions {
-		return protocol.Errorf(protocol.ErrInvalid, "%d successions, maximum %d", len(chain), maxSuccessions)
+	if len(chain) > protocol.MaxSuccessions {
+		return protocol.Errorf(protocol.ErrInvalid, "%d successions, maximum %d", len(chain), protocol.MaxSuccessions)
 	}
 	for i, s := range chain {
 		if !s.Verify() || !protocol.Follows(s.Old, own, chain) {
