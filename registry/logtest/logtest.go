@@ -48,6 +48,7 @@ func Run(t *testing.T, s Suite) {
 		{"a refused batch leaves nothing", testRefusedBatch},
 		{"state comes back", testState},
 		{"readers while it grows", testConcurrentReaders},
+		{"readers while it forgets", testForgetfulReaders},
 		{"a closed log", testClosed},
 		{"random work", testModel},
 	} {

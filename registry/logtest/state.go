@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -132,6 +133,7 @@ func testConcurrentReaders(t *testing.T, s Suite) {
 		}
 		if err := l.Append(&registry.Batch{Records: list}); err != nil {
 			t.Error(err)
+			l.Close() // ends the readers
 			break
 		}
 	}
@@ -159,6 +161,74 @@ func follow(l registry.Log, sel *registry.Selection, upTo protocol.Seq) error {
 		if page.Scanned < at {
 			return fmt.Errorf("scanned back to %d from %d", page.Scanned, at)
 		}
+	}
+	return nil
+}
+
+// Readers that are slower than retention get each record or are told of a gap.
+func testForgetfulReaders(t *testing.T, s Suite) {
+	const batches, size, last = 300, 20, 300 * 20
+	l := s.open(t, registry.Retention{Messages: 15, TopicBytes: 400})
+	var wg sync.WaitGroup
+	for _, sel := range []registry.Selection{
+		{Pattern: "a"}, {Pattern: "*"}, {Pattern: "a.*"}, {Topics: set("a", "a.b"), Direct: 3}, {Direct: 3},
+	} {
+		wg.Go(func() {
+			if err := account(l.Log, &sel, last); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range batches {
+		var list []*registry.Record
+		for range size {
+			list = append(list, forgetful(l))
+		}
+		err := l.Append(&registry.Batch{Records: list})
+		if err == nil {
+			err = l.Purge("a.b", l.seq-size)
+		}
+		if err != nil {
+			t.Error(err)
+			l.Close() // ends the readers
+			break
+		}
+	}
+	wg.Wait()
+}
+
+// forgetful makes the next record; its seq tells where it goes.
+func forgetful(l *log) *registry.Record {
+	sender := protocol.NodeID(1 + l.seq%2)
+	if topic := forgetfulTopic(l.seq + 1); topic != "" {
+		return l.record(sender, topic, payload(10))
+	}
+	return l.record(sender, "", to(3), payload(10))
+}
+
+// forgetfulTopic is "" for a direct message to 3.
+func forgetfulTopic(seq protocol.Seq) string { return []string{"a", "a.b", "a.c", ""}[seq%4] }
+
+// account reads to the end of the log and holds each record of the selection that
+// did not come against the gaps that were told.
+func account(l registry.Log, sel *registry.Selection, last protocol.Seq) error {
+	page := registry.Page{MaxRecords: 5}
+	for at := protocol.Seq(0); at < last; {
+		head, _ := l.Head()
+		if err := l.Read(sel, at, head, &page); err != nil {
+			return err
+		}
+		came := make(map[protocol.Seq]bool)
+		for _, r := range page.Records {
+			came[r.Seq] = true
+		}
+		for seq := at + 1; seq <= page.Scanned; seq++ {
+			stream := cmp.Or(forgetfulTopic(seq), "*3")
+			if selects(sel, stream) && !came[seq] && seq > page.Evicted {
+				return fmt.Errorf("%+v behind %d: seq %d neither came nor is it in the gap up to %d", sel, at, seq, page.Evicted)
+			}
+		}
+		at = page.Scanned
 	}
 	return nil
 }
