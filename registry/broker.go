@@ -91,8 +91,8 @@ func (b *broker) load(l Log) error {
 			b.fences[e.Topic] = e.Fence
 			return nil
 		},
-		Key: func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte) error {
-			b.keys.add(keyRow{keyOf(sender, key), digest, seq, at})
+		Key: func(e KeyEntry) error {
+			b.keys.add(keyRow{keyOf(e.Sender, e.Key), e.Digest, e.Seq, e.Time})
 			return nil
 		},
 		Floor: func(floor protocol.Seq) error {

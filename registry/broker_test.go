@@ -129,7 +129,7 @@ func (d *trial) Load(s State) error {
 		if r.Seq <= d.floor {
 			continue
 		}
-		if err := s.Key(r.Sender, r.Key, r.Seq, r.Time, r.Digest); err != nil {
+		if err := s.Key(KeyEntry{r.Sender, r.Key, r.Seq, r.Time, r.Digest}); err != nil {
 			return err
 		}
 	}

@@ -88,9 +88,17 @@ type State struct {
 	Fence func(FenceEntry) error
 	Entry func(Entry) error
 
-	// Key tells an idempotency key since the floor, oldest first.
-	Key   func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte) error
+	Key   func(KeyEntry) error // oldest first, and each behind the floor
 	Floor func(protocol.Seq) error
+}
+
+// KeyEntry is an idempotency key and the message it belongs to.
+type KeyEntry struct {
+	Sender protocol.NodeID
+	Key    []byte // valid until the function returns
+	Seq    protocol.Seq
+	Time   protocol.Time
+	Digest [16]byte
 }
 
 // Selection says which records a reader wants.

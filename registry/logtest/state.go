@@ -30,8 +30,8 @@ func (l *log) state() state {
 			s.entries[e.Table+" "+e.Key] = string(e.Value)
 			return nil
 		},
-		Key: func(sender protocol.NodeID, key []byte, seq protocol.Seq, at protocol.Time, digest [16]byte) error {
-			s.keys = append(s.keys, fmt.Sprintf("%d %s %d %d %d", sender, key, seq, at-start, digest[15]))
+		Key: func(e registry.KeyEntry) error {
+			s.keys = append(s.keys, fmt.Sprintf("%d %s %d %d %d", e.Sender, e.Key, e.Seq, e.Time-start, e.Digest[15]))
 			return nil
 		},
 		Floor: func(f protocol.Seq) error {

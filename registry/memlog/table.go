@@ -110,8 +110,9 @@ func (t *table) loadKeys(s registry.State) error {
 		return nil
 	}
 	for p := (place{}); t.keys.at(p) != nil; p = t.keys.next(p) {
-		seq, row := t.keys.at(p).key, &t.keys.at(p).value
-		if err := s.Key(row.sender, row.key[:row.size], seq, row.at, row.digest); err != nil {
+		row := &t.keys.at(p).value
+		e := registry.KeyEntry{Sender: row.sender, Key: row.key[:row.size], Seq: t.keys.at(p).key, Time: row.at, Digest: row.digest}
+		if err := s.Key(e); err != nil {
 			return err
 		}
 	}
