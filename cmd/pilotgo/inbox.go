@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,6 +112,7 @@ type mailbox struct {
 	head      protocol.Seq // of the log when the listing began
 	messages  []*message
 	truncated bool
+	silence   *time.Timer // ends the asking
 	err       error
 }
 
@@ -123,13 +125,11 @@ func (a *app) mailboxes(ctx context.Context, o *inboxOptions) (mailboxes, error)
 	if err != nil {
 		return nil, err
 	}
-	asked, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
 	boxes := make(mailboxes, len(hosts))
 	var wg sync.WaitGroup
 	for i, h := range hosts {
 		boxes[i] = &mailbox{host: h}
-		wg.Go(func() { boxes[i].err = boxes[i].list(asked, a, o) })
+		wg.Go(func() { boxes[i].err = boxes[i].answer(ctx, a, o) })
 	}
 	wg.Wait()
 	if err := boxes.failed(); err != nil && (!o.partial || ctx.Err() != nil) {
@@ -164,6 +164,22 @@ func (a *app) inboxHosts() ([]host, error) {
 	}
 	return hosts, nil
 }
+
+// answer is list for as long as the host is not silent. A large inbox may take its
+// time, page by page.
+func (m *mailbox) answer(ctx context.Context, a *app, o *inboxOptions) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	m.silence = time.AfterFunc(o.timeout, func() { cancel(errSilent) })
+	defer m.silence.Stop()
+	err := m.list(ctx, a, o)
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		return protocol.Errorf(protocol.ErrTimeout, "no answer from %s", m.host.addr)
+	}
+	return err
+}
+
+var errSilent = errors.New("silent for too long")
 
 // list reads the host's part of the inbox. A log of a new epoch knows nothing of
 // this node's topics: it is told, and asked again.
@@ -223,6 +239,7 @@ func (m *mailbox) pages(ctx context.Context, o *inboxOptions) error {
 		if err != nil {
 			return err
 		}
+		m.silence.Reset(o.timeout)
 		if m.head == 0 {
 			m.head = page.Head
 		}
@@ -353,7 +370,7 @@ func (a *app) printInbox(boxes mailboxes, list []*message) error {
 
 func (a *app) printInboxText(boxes mailboxes, list []*message) error {
 	for _, m := range list {
-		m.writeText(a.out, a.terminal())
+		m.writeText(a.out, a.terminal)
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(a.out, "inbox is empty")

@@ -133,6 +133,11 @@ func (m *message) appendEvent(b []byte) []byte {
 	return append(appendQuotedString(append(b, `,"topic":`...), m.Topic), '}')
 }
 
+// writeLine writes the message as pilotctl's subscribe does for people.
+func (m *message) writeLine(w *bufio.Writer, terminal bool) {
+	fmt.Fprintf(w, "[%s] %s\n", shown(m.Topic, terminal), shown(string(m.Payload), terminal))
+}
+
 // writeText writes the message for people.
 func (m *message) writeText(w *bufio.Writer, terminal bool) {
 	where := m.Topic

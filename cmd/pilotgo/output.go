@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"slices"
@@ -197,6 +198,18 @@ func (a *app) flush() error {
 }
 
 var errReaderGone = errors.New("nobody reads standard output any more")
+
+// warn tells of a loss that is no error of the command.
+func (a *app) warn(code, text string) {
+	if a.json {
+		w := bufio.NewWriter(a.err)
+		defer w.Flush()
+		writeFields(w, new(object).set("code", code).set("message", text).set("status", "warning").fields)
+		w.WriteByte('\n')
+		return
+	}
+	fmt.Fprintf(a.err, "warning: %s\n", text)
+}
 
 // printError writes an error to standard error, as JSON or for people.
 func (a *app) printError(f *failure) {

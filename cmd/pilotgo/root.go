@@ -20,14 +20,17 @@ type app struct {
 	out    *bufio.Writer // to stdout
 	err    io.Writer
 
+	terminal bool   // stdout is one
+	home     string // the folder with .pilot in it
+	compat   compat
+
 	json    bool
 	verbose bool
-	compat  compat
-	home    string // the folder with .pilot in it
+	version bool // --version, without a command
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) (*app, error) {
-	a := &app{in: stdin, stdout: stdout, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr}
+	a := &app{in: stdin, stdout: stdout, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, terminal: isTerminal(stdout)}
 	var err error
 	if a.compat, err = parseCompat(os.Getenv("PILOTGO_COMPAT")); err != nil {
 		return a, err
@@ -73,6 +76,7 @@ subscribe and inbox run with it unchanged.`,
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one line of JSON")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "tell on standard error what happens")
+	root.Flags().BoolVar(&a.version, "version", false, "show the version")
 	root.AddGroup(
 		&cobra.Group{ID: groupMessages, Title: "Messages:"},
 		&cobra.Group{ID: groupNode, Title: "This node:"},
@@ -96,6 +100,9 @@ subscribe and inbox run with it unchanged.`,
 
 // noCommand ends a line without a command that is known, as pilotctl does.
 func (a *app) noCommand(cmd *cobra.Command, args []string) error {
+	if a.version {
+		return a.printVersion()
+	}
 	if len(args) == 0 {
 		fmt.Fprint(a.err, cmd.UsageString())
 		return errUsageShown

@@ -52,7 +52,8 @@ func TestScripts(t *testing.T) {
 type server struct {
 	key   link.Identity
 	ahead atomic.Int64 // of the registry's clock, in nanoseconds
-	mute  atomic.Bool  // publishes get no answer
+	hooks registry.Hooks
+	mute  atomic.Bool // publishes get no answer
 	addr  string
 	r     *registry.Registry
 	log   *memlog.Log
@@ -60,7 +61,7 @@ type server struct {
 
 func (s *server) start() error {
 	s.log = memlog.New(memlog.Options{})
-	r, err := registry.New(registry.Options{Log: s.log, Key: s.key.Key, Now: s.now, Software: "test", Hooks: &registry.Hooks{BeforeAck: s.beforeAck}})
+	r, err := registry.New(registry.Options{Log: s.log, Key: s.key.Key, Now: s.now, Software: "test", Hooks: &s.hooks})
 	if err != nil {
 		return err
 	}
@@ -74,10 +75,6 @@ func (s *server) start() error {
 
 func (s *server) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
-func (s *server) beforeAck(protocol.NodeID, protocol.Ack) (time.Duration, bool) {
-	return 0, s.mute.Load()
-}
-
 func (s *server) stop() {
 	s.r.Close()
 	s.log.Close()
@@ -87,6 +84,7 @@ type serverKey struct{}
 
 func setup(e *testscript.Env) error {
 	s := &server{key: link.NewIdentity(), addr: "127.0.0.1:0"}
+	s.hooks.BeforeAck = func(protocol.NodeID, protocol.Ack) (time.Duration, bool) { return 0, s.mute.Load() }
 	if err := s.start(); err != nil {
 		return err
 	}

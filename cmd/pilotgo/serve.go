@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -81,7 +80,8 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return listenError(o.listen, err)
 	}
-	if err := a.announce(o, addr, key); err != nil && !errors.Is(err, errReaderGone) {
+	where := whereabouts{Address: addr.String(), Fingerprint: link.Fingerprint(key.Public()), Store: o.store}
+	if err := a.announce(o.printAddr, where); err != nil && !errors.Is(err, errReaderGone) {
 		return err
 	}
 	<-ctx.Done()
@@ -156,19 +156,19 @@ func listenError(listen string, err error) error {
 	}
 }
 
+// whereabouts is what a client has to know of a registry.
+type whereabouts struct{ Address, Fingerprint, Store string }
+
 // announce tells where the registry is, once it takes sessions.
-func (a *app) announce(o serveOptions, addr net.Addr, key link.Identity) error {
-	fingerprint := link.Fingerprint(key.Public())
+func (a *app) announce(addrOnly bool, at whereabouts) error {
 	switch {
-	case o.printAddr:
-		fmt.Fprintln(a.out, addr)
+	case addrOnly:
+		fmt.Fprintln(a.out, at.Address)
 	case a.json:
-		r := new(object).set("address", addr.String()).set("fingerprint", fingerprint).set("store", o.store)
-		r.writeEnvelope(a.out, a.compat)
+		o := new(object).set("address", at.Address).set("fingerprint", at.Fingerprint).set("store", at.Store)
+		o.writeEnvelope(a.out, a.compat)
 	default:
-		w := bufio.NewWriter(a.err)
-		defer w.Flush()
-		fmt.Fprintf(w, "registry at %s, key %s, log in memory\n", addr, fingerprint)
+		fmt.Fprintf(a.err, "registry at %s, key %s, store %s\n", at.Address, at.Fingerprint, at.Store)
 	}
 	return a.flush()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +23,7 @@ func TestSettingsOfTwoAtOnceAreBothKept(t *testing.T) {
 	a := testApp(t)
 	var wg sync.WaitGroup
 	for i := range 20 {
-		wg.Go(func() { require.NoError(t, a.set(settings{fmt.Sprint("k", i): "v"})) })
+		wg.Go(func() { assert.NoError(t, a.set(settings{fmt.Sprint("k", i): "v"})) })
 	}
 	wg.Wait()
 	s, err := a.settings()

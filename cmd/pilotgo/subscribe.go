@@ -51,7 +51,7 @@ TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*".`,
 	f.BoolVar(&o.follow, "follow", false, "print messages as they come, one on a line")
 	f.BoolVar(&o.ndjson, "ndjson", false, "the same as --follow, in JSON")
 	f.IntVar(&o.count, "count", 0, "end after so many messages")
-	durationFlag(f, &o.timeout, "timeout", 0, "end after so long")
+	durationFlag(f, &o.timeout, "timeout", 0, "end after so long, counted from when the subscription stands")
 	o.from.text = "new"
 	f.Var(&o.from, "from", "begin with new, last, all, seq:N or since:TIME")
 	o.connection.flags(f, 0)
@@ -119,16 +119,16 @@ func (a *app) join(ctx context.Context, o subscribeOptions, h host, topic string
 func (a *app) read(ctx context.Context, o subscribeOptions, h host, pattern string) error {
 	ctx, stop := untilUnread(ctx, a.stdout)
 	defer stop()
-	if o.limited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeUp)
-		defer cancel()
-	}
 	c, sub, err := a.open(ctx, o, h, pattern)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if o.limited { // to read, not to connect
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeUp)
+		defer cancel()
+	}
 	r := reader{app: a, host: h, self: c.Self().Node, stream: sub, count: o.count}
 	if o.follow {
 		return r.follow(ctx)
@@ -203,21 +203,17 @@ func (r *reader) next(ctx context.Context) (*message, error) {
 	}
 }
 
-// tell mentions what is no message where the user asked for it.
+// tell says what is no message: a loss always, the rest where it was asked for.
 func (r *reader) tell(item client.Item) {
-	log := r.logger()
-	if log == nil {
-		return
-	}
 	switch item.Kind {
 	case client.ItemGap:
-		log.Warn("messages left the log before they were read", "from", item.From, "to", item.To)
+		r.warn("gap", fmt.Sprintf("messages from %d to %d left the log before they were read", item.From, item.To))
 	case client.ItemEpoch:
-		log.Warn("the registry began a new log", "epoch", item.Epoch.ID)
-	case client.ItemDisconnected:
-		log.Info("disconnected")
+		r.warn("new_epoch", fmt.Sprintf("the registry began a new log, %s", item.Epoch.ID))
 	default:
-		log.Info("caught up", "seq", item.Seq)
+		if log := r.logger(); log != nil {
+			log.Info("subscription", "disconnected", item.Kind == client.ItemDisconnected, "caught up to", item.Seq)
+		}
 	}
 }
 
@@ -246,7 +242,7 @@ func streamEnd(err error) error {
 func (a *app) printLine(m *message) error {
 	switch {
 	case !a.json:
-		fmt.Fprintf(a.out, "[%s] %s\n", shown(m.Topic, a.terminal()), shown(string(m.Payload), a.terminal()))
+		m.writeLine(a.out, a.terminal)
 	case a.compat.pilotctl:
 		a.out.Write(append(m.appendEvent(nil), '\n'))
 	default:
@@ -274,7 +270,7 @@ func (r *reader) collect(ctx context.Context) error {
 func (r *reader) printEvents(events []*message, timeout bool) error {
 	if !r.json {
 		for _, m := range events {
-			fmt.Fprintf(r.out, "[%s] %s\n", shown(m.Topic, r.terminal()), shown(string(m.Payload), r.terminal()))
+			m.writeLine(r.out, r.terminal)
 		}
 		return r.flush()
 	}

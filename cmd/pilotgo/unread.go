@@ -34,9 +34,9 @@ func isPipe(f *os.File) bool {
 	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
-// terminal tells whether people read standard output directly.
-func (a *app) terminal() bool {
-	f, ok := a.stdout.(*os.File)
+// isTerminal tells whether people read w directly.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
 	if !ok {
 		return false
 	}

@@ -31,12 +31,14 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Show the version",
 		Example: `  pilotgo --json version`,
 		Args:    arguments(0, 0, "pilotgo version has flags only"),
-		RunE: func(*cobra.Command, []string) error {
-			o := new(object).set("version", version()).set("protocol", protocol.Version).
-				set("go", runtime.Version()).set("platform", runtime.GOOS+"/"+runtime.GOARCH)
-			return a.print(o, func(w *bufio.Writer) {
-				fmt.Fprintf(w, "pilotgo %s, protocol %d, %s %s/%s\n", version(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			})
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
 	}
+}
+
+func (a *app) printVersion() error {
+	o := new(object).set("version", version()).set("protocol", protocol.Version).
+		set("go", runtime.Version()).set("platform", runtime.GOOS+"/"+runtime.GOARCH)
+	return a.print(o, func(w *bufio.Writer) {
+		fmt.Fprintf(w, "pilotgo %s, protocol %d, %s %s/%s\n", version(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	})
 }
