@@ -202,13 +202,13 @@ func (s *Subscription) follow(n *connection) {
 	for retry := newBackoff(); ; {
 		err := s.read(n)
 		switch {
+		case isFault(err): // also of one that was closed meanwhile
+			n.fail(err)
+			return
 		case n.ctx.Err() != nil || s.over():
 			return
 		case s.refused(err):
 			s.end(err, false)
-			return
-		case isFault(err):
-			n.fail(err)
 			return
 		}
 		if !sleep(n.ctx, max(retryAfter(err), retry.NextBackOff())) {
