@@ -14,8 +14,8 @@ import (
 )
 
 // loopback is a registry on a real socket, and a function that joins it.
-func loopback(b *testing.B) func(name string) *peer {
-	r, err := registry.New(registry.Options{Log: memlog.New(memlog.Options{}), Key: key("registry")})
+func loopback(b *testing.B, keep registry.Retention) func(name string) *peer {
+	r, err := registry.New(registry.Options{Log: memlog.New(memlog.Options{Retention: keep}), Key: key("registry")})
 	require.NoError(b, err)
 	addr, err := r.Listen("127.0.0.1:0")
 	require.NoError(b, err)
@@ -51,7 +51,7 @@ func (p *publisher) next() {
 
 // From a publish until another session has it.
 func BenchmarkPush(b *testing.B) {
-	join := loopback(b)
+	join := loopback(b, registry.Retention{})
 	reader, writer := join("reader"), join("writer")
 	sub := reader.follow("bench")
 	lane := writer.lane(protocol.LaneNormal)
@@ -75,7 +75,7 @@ func BenchmarkPush(b *testing.B) {
 }
 
 func BenchmarkAckSerial(b *testing.B) {
-	join := loopback(b)
+	join := loopback(b, registry.Retention{})
 	writer := join("writer")
 	lane := writer.lane(protocol.LaneNormal)
 	p := newPublisher(writer)
@@ -93,7 +93,7 @@ func BenchmarkAckSerial(b *testing.B) {
 // Acknowledged publishes with up to 256 in flight. The writer sends as answers
 // come, as many as they allow.
 func BenchmarkAckPipelined(b *testing.B) {
-	join := loopback(b)
+	join := loopback(b, registry.Retention{})
 	writer := join("writer")
 	lane := writer.lane(protocol.LaneNormal)
 	p := newPublisher(writer)
@@ -129,7 +129,7 @@ func BenchmarkAckPipelined(b *testing.B) {
 
 // One message to 100 sessions.
 func BenchmarkFanOut100(b *testing.B) {
-	join := loopback(b)
+	join := loopback(b, registry.Retention{Messages: 100_000})
 	const readers = 100
 	writer := join("writer")
 	lane := writer.lane(protocol.LaneNormal)

@@ -10,7 +10,10 @@ import (
 )
 
 const (
-	laneItems = 1024    // most publishes that a lane hands over at once
+	// laneItems is how many publishes a lane hands over at once. It is well below
+	// what is kept of a sender's messages on a topic, or readers that are awake
+	// would miss some.
+	laneItems = 256
 	laneBytes = 1 << 20 // and about how many bytes
 	chunkSize = 32 << 10
 )

@@ -206,13 +206,16 @@ var errClosed = fmt.Errorf("registry: %w: %w", protocol.ErrClosed, net.ErrClosed
 // begin takes note of a listener, or closes it when the registry is over.
 func (r *Registry) begin(l *link.Listener) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over {
+	over := r.over
+	if !over {
+		r.listeners[l] = struct{}{}
+		r.work.Add(1)
+	}
+	r.mu.Unlock()
+	if over {
 		l.Close()
 		return errClosed
 	}
-	r.listeners[l] = struct{}{}
-	r.work.Add(1)
 	return nil
 }
 
@@ -395,14 +398,17 @@ func (r *Registry) Close() error {
 	return nil
 }
 
-// Announce tells all clients of the registry's next key. Give it to Successions
-// from then on, once Key is that key.
-func (r *Registry) Announce(s protocol.Succession) error {
+// Announce tells all clients of the registry's next key, and returns when each has
+// been told or ctx has ended. Once Key is that key, the statement belongs into
+// Options.Successions.
+func (r *Registry) Announce(ctx context.Context, s protocol.Succession) error {
 	if !s.Verify() || !s.Old.Equal(r.o.Key.Public()) {
 		return protocol.Errorf(protocol.ErrInvalid, "not signed with this registry's key")
 	}
+	var sessions sync.WaitGroup
 	for _, to := range r.all() {
-		to.work.Go(func() { _ = to.tell(to.ctx, to.control, &protocol.Successor{Succession: s}) })
+		sessions.Go(func() { _ = to.tell(ctx, to.control, &protocol.Successor{Succession: s}) })
 	}
-	return nil
+	sessions.Wait()
+	return ctx.Err()
 }

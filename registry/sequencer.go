@@ -184,11 +184,17 @@ func (q *sequencer) carryOut() {
 			q.refuse(j, now, err)
 		}
 	}
+	q.finish()
 	q.mu.Unlock()
+}
+
+// finish tells those who wait for the jobs at hand.
+func (q *sequencer) finish() {
 	for i, j := range q.jobs {
 		j.done <- struct{}{}
 		q.jobs[i] = nil
 	}
+	q.jobs = q.jobs[:0]
 }
 
 // decide puts a job to the broker.
@@ -230,6 +236,9 @@ func (q *sequencer) store() error {
 	if n := len(batch.Records); n > 0 {
 		q.head.Store(uint64(batch.Records[n-1].Seq))
 		q.published.Add(uint64(n))
+		// Readers are woken after the lanes: of the goroutines that this one makes
+		// ready the last runs first, and a push is worth more than an ack.
+		q.finish()
 		q.index.wake(batch.Records)
 	}
 	q.broker.commit()

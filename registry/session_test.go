@@ -487,8 +487,8 @@ func TestAnnounce(t *testing.T) {
 		a := w.join("a")
 		defer a.close()
 		s := protocol.SignSuccession(key("registry"), key("next").Public().(ed25519.PublicKey))
-		require.NoError(t, w.reg.Announce(s))
+		require.NoError(t, w.reg.Announce(t.Context(), s))
 		require.Equal(t, s, next[*protocol.Successor](a.control).Succession)
-		require.ErrorIs(t, w.reg.Announce(protocol.SignSuccession(key("other"), s.New)), protocol.ErrInvalid)
+		require.ErrorIs(t, w.reg.Announce(t.Context(), protocol.SignSuccession(key("other"), s.New)), protocol.ErrInvalid)
 	})
 }
