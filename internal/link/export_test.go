@@ -134,3 +134,10 @@ func WarnBuffer(pc net.PacketConn, log *slog.Logger) {
 
 // Lock is the lock of a file.
 var Lock = lock
+
+// ResetKey is the key of the resets that a registry sends from a socket.
+func ResetKey(pc net.PacketConn, id Identity) [32]byte {
+	tr := newTransport(pc, false)
+	tr.serve(Config{Identity: id})
+	return *tr.StatelessResetKey
+}

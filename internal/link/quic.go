@@ -66,9 +66,11 @@ func newTransport(pc net.PacketConn, own bool) transport {
 
 // serve prepares a transport for a listener. The keys are derived from the
 // registry's, so that after a restart its clients are told at their next packet
-// that their sessions are gone, and their address tokens still hold.
+// that their sessions are gone, and their address tokens still hold. Each socket
+// has its own key for resets: with one for several, who has seen a packet to one
+// of them could have another end the session (RFC 9000 section 21.11).
 func (t transport) serve(c Config) {
-	reset := quic.StatelessResetKey(derive(c.Identity, "stateless reset"))
+	reset := quic.StatelessResetKey(derive(c.Identity, "stateless reset "+t.Conn.LocalAddr().String()))
 	token := quic.TokenGeneratorKey(derive(c.Identity, "address token"))
 	t.StatelessResetKey = &reset
 	t.TokenGeneratorKey = &token

@@ -401,3 +401,15 @@ func TestListenWhereAnotherDoes(t *testing.T) {
 	var op *net.OpError
 	require.True(t, errors.As(err, &op), "the system's reason is in it: %v", err)
 }
+
+func TestEachSocketHasItsOwnResets(t *testing.T) {
+	bubble(t, func(t *testing.T, n *simnet.Network) {
+		id := link.NewIdentity()
+		first, second := n.Listen("registry"), n.Listen("registry")
+		before := link.ResetKey(first, id)
+		require.NotEqual(t, before, link.ResetKey(second, id))
+		require.NoError(t, first.Close())
+		require.Equal(t, before, link.ResetKey(n.Listen("registry"), id), "the same after a restart")
+		require.NotEqual(t, before, link.ResetKey(n.Listen("another"), id))
+	})
+}
