@@ -26,7 +26,7 @@ type Retention struct {
 }
 
 // RecordOverhead is about what a log needs for a message besides its payload.
-const RecordOverhead = 256
+const RecordOverhead = 512
 
 // WithDefaults puts a number in place of each 0 and of each negative value.
 func (r Retention) WithDefaults() Retention {
