@@ -176,7 +176,7 @@ func dump(b *broker) state {
 		}
 	}
 	for topic := range b.joinedBy {
-		s.Members[topic] = b.members(topic)
+		s.Members[topic] = slices.Clone(b.joinedBy[topic])
 	}
 	return s
 }

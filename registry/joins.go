@@ -147,9 +147,6 @@ func (x *inboxes) joinedSet(node protocol.NodeID) map[string]struct{} {
 	return in.set
 }
 
-// members lists the nodes that joined a topic, by rising id.
-func (x *inboxes) members(topic string) []protocol.NodeID { return slices.Clone(x.joinedBy[topic]) }
-
 // cursor is up to where a node has cleared its inbox.
 func (x *inboxes) cursor(node protocol.NodeID) protocol.Seq {
 	if in := x.byNode[node]; in != nil {

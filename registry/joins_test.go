@@ -29,9 +29,9 @@ func TestJoinAndLeave(t *testing.T) {
 		require.Equal(t, []string{"a", "c"}, d.joined(1, "", 0))
 		require.Equal(t, []string{"b"}, d.joined(2, "", 0))
 		require.Empty(t, d.joined(3, "", 0))
-		require.Equal(t, []protocol.NodeID{2}, d.members("b"))
-		require.Equal(t, []protocol.NodeID{1}, d.members("a"))
-		require.Empty(t, d.members("d"))
+		require.Equal(t, []protocol.NodeID{2}, d.joinedBy["b"])
+		require.Equal(t, []protocol.NodeID{1}, d.joinedBy["a"])
+		require.Empty(t, d.joinedBy["d"])
 		d.restart()
 	}
 }

@@ -112,13 +112,6 @@ func (l *list[K, V]) last() *item[K, V] {
 	return &b[len(b)-1]
 }
 
-func (l *list[K, V]) get(k K) (v V, ok bool) {
-	if x := l.at(l.from(k)); x != nil && x.key == k {
-		return x.value, true
-	}
-	return v, false
-}
-
 // put adds an item whose key is not in the list.
 func (l *list[K, V]) put(k K, v V) {
 	l.n++

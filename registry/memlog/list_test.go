@@ -69,8 +69,6 @@ func compareList(t *testing.T, l *list[int, string], want []int) {
 	}
 	require.Equal(t, len(want), at)
 	require.Equal(t, 0, l.rest(l.end()))
-	_, ok := l.get(-1)
-	require.False(t, ok)
 	if len(want) == 0 {
 		require.Nil(t, l.first())
 		require.Nil(t, l.last())
