@@ -164,27 +164,30 @@ func (l *lane) take(p *piece, body []byte, now time.Time) error {
 		return err
 	}
 	l.topic = it.pub.Topic
-	if refused := l.screen(&it.pub, now); refused != nil {
-		it.early, it.refuse = true, refuseWith(it.pub.N, refused)
+	if refused := l.before(&it.pub); refused != nil {
+		it.passed, it.refuse = true, refuseWith(it.pub.N, refused)
 		return nil
 	}
+	it.fault = l.screen(&it.pub, now)
 	it.digest = digestOf(&it.pub)
 	return nil
 }
 
-// screen refuses what needs no look at the log.
+// before asks the hook.
+func (l *lane) before(p *protocol.Publish) *protocol.Error {
+	if l.s.r.hooks.Before == nil {
+		return nil
+	}
+	return l.s.r.hooks.before(Operation{
+		Op: OpPublish, Session: l.s.id, Node: l.s.caller.Node, Addr: l.s.caller.Addr, Topic: p.Topic, Publish: p,
+	})
+}
+
+// screen finds what is wrong with a publish without a look at the log.
 func (l *lane) screen(p *protocol.Publish, now time.Time) *protocol.Error {
 	r := l.s.r
 	if r.draining.Load() {
 		return drainRefusal()
-	}
-	if r.hooks.Before != nil {
-		refused := r.hooks.before(Operation{
-			Op: OpPublish, Session: l.s.id, Node: l.s.caller.Node, Addr: l.s.caller.Addr, Topic: p.Topic, Publish: p,
-		})
-		if refused != nil {
-			return refused
-		}
 	}
 	if most := r.limits.Payload; len(p.Payload) > most {
 		return protocol.Errorf(protocol.ErrTooLarge, "payload of %d bytes, maximum %d", len(p.Payload), most)

@@ -172,6 +172,34 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// A refusal says that the message is not in the log. So one that is there is a
+// duplicate also when sending it now is refused for another reason.
+func TestWhatIsInTheLogIsNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{Limits: registry.Limits{Node: registry.Rate{Publishes: 1}}})
+		defer w.close()
+		a := w.join("a")
+		defer a.close()
+		lane := a.lane(protocol.LaneNormal)
+		m := a.message("jobs", "x")
+		lane.send(m)
+		first := lane.ack()
+
+		m.Flags = protocol.FlagResend
+		lane.send(m)
+		require.Equal(t, protocol.Ack{N: m.N, Seq: first.Seq, Time: first.Time, Duplicate: true}, lane.ack())
+		m.Payload = []byte("y")
+		lane.send(m)
+		lane.refused(protocol.ErrKeyReused)
+		unknown := a.message("jobs", "x")
+		lane.send(unknown)
+		lane.refused(protocol.ErrRateLimited)
+		unknown.Flags, unknown.Epoch = protocol.FlagResend, 99
+		lane.send(unknown)
+		lane.refused(protocol.ErrUnknownOutcome)
+	})
+}
+
 // Coming back does not help a node that is too fast.
 func TestRateOutlivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,11 @@ type item struct {
 	pub    protocol.Publish
 	digest [16]byte
 
-	early  bool             // refused before: the sequencer passes over it
+	// fault is why it is refused, unless it is in the log already. With passed it
+	// is refused whatever the log has.
+	fault  *protocol.Error
+	passed bool
+
 	refuse *protocol.Refuse // nil = accepted
 	ack    protocol.Ack
 }
@@ -204,8 +208,7 @@ func (q *sequencer) decide(j *job, now protocol.Time) {
 		return
 	}
 	for i := range j.items {
-		it := &j.items[i]
-		if !it.early {
+		if it := &j.items[i]; !it.passed {
 			q.ask(j, it, now)
 		}
 	}
@@ -213,9 +216,30 @@ func (q *sequencer) decide(j *job, now protocol.Time) {
 
 // ask puts one publish to the broker and reports whether it is a new message.
 func (q *sequencer) ask(j *job, it *item, now protocol.Time) (fresh bool) {
-	a := q.broker.publish(now, j.sender, &it.pub, it.digest)
+	var a answer
+	if it.fault != nil {
+		a = q.broker.refuseUnlessKnown(j.sender, &it.pub, it.digest, it.fault)
+	} else {
+		a = q.broker.publish(now, j.sender, &it.pub, it.digest)
+	}
 	it.ack, it.refuse = a.Ack, a.Refuse
 	return a.Record != nil
+}
+
+// refuseUnlessKnown is publish for what must not enter the log. A refusal says
+// that the message is not there, which is wrong for one that was sent before and
+// is: that one is a duplicate, whatever is wrong with sending it now.
+func (b *broker) refuseUnlessKnown(sender protocol.NodeID, p *protocol.Publish, digest [16]byte, fault *protocol.Error) answer {
+	if len(p.Key) == 0 || len(p.Key) > protocol.MaxKey {
+		return answer{Refuse: refuseWith(p.N, fault)}
+	}
+	if first, ok := b.keys.find(keyOf(sender, p.Key)); ok {
+		return b.known(sender, p, first, digest)
+	}
+	if p.Flags&protocol.FlagResend != 0 && (p.Epoch != b.epoch.ID || p.Head < b.keys.floor) {
+		fault = protocol.Errorf(protocol.ErrUnknownOutcome, "the key is older than what the registry remembers")
+	}
+	return answer{Refuse: refuseWith(p.N, fault)}
 }
 
 // store appends what is staged and lets readers have it. On an error all of it
@@ -280,7 +304,7 @@ func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 	}
 	for i := range j.items {
 		it := &j.items[i]
-		if it.early {
+		if it.passed {
 			continue
 		}
 		if q.ask(j, it, now) {
