@@ -55,19 +55,27 @@ func orNone(e *protocol.Error) *protocol.Error {
 	return e
 }
 
-// Publish is a frame on a lane.
-func (f *Frames) Publish(body []byte) (protocol.Frame, error) {
+// Take is a frame on a lane, without the answer to it.
+func (f *Frames) Take(body []byte) error {
 	p := f.p
-	defer func() { p.items, p.chunk = p.items[:0], p.chunk[:0] }()
+	p.items, p.chunk = p.items[:0], p.chunk[:0]
 	if err := f.l.take(p, body, time.Now()); err != nil {
-		return nil, err
+		return err
 	}
 	p.sender, p.done = f.s.caller.Node, f.l.done
 	f.s.r.seq.do(&p.job)
-	if it := &p.items[0]; it.refuse != nil {
+	return nil
+}
+
+// Publish is a frame on a lane.
+func (f *Frames) Publish(body []byte) (protocol.Frame, error) {
+	if err := f.Take(body); err != nil {
+		return nil, err
+	}
+	if it := &f.p.items[0]; it.refuse != nil {
 		return it.refuse, nil
 	}
-	return &protocol.Acks{List: []protocol.Ack{p.items[0].ack}}, nil
+	return &protocol.Acks{List: []protocol.Ack{f.p.items[0].ack}}, nil
 }
 
 // Subscribe is the first frame of a subscription. What it gives are the frames
