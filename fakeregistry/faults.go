@@ -1,6 +1,7 @@
 package fakeregistry
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -82,6 +83,9 @@ func (r *Registry) SetLimits(l registry.Limits) {
 	r.limits = l
 }
 
+// announceTime is how long clients have to hear of a new key.
+const announceTime = time.Second
+
 // NewKey gives the registry another key from the next Start on. When it is
 // signed, the old key vouches for it and connected clients are told now; else it
 // is a stranger's to all who know the old one.
@@ -101,7 +105,10 @@ func (r *Registry) NewKey(signed bool) {
 	x, running := r.up.(*run)
 	r.mu.Unlock()
 	if signed && running && x.key.Key.Equal(old.Key) {
-		_ = r.failed(x.server.Announce(s))
+		// Clients that a fault keeps from hearing it learn it when they dial anew.
+		ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+		defer cancel()
+		_ = x.server.Announce(ctx, s)
 	}
 }
 
