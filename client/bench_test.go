@@ -2,100 +2,44 @@ package client_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
-	"sync"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/fakeregistry"
-	"github.com/pilotgo/pilotgo/internal/link"
-	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
+	"github.com/pilotgo/pilotgo/registry/memlog"
 	"github.com/stretchr/testify/require"
 )
 
-// acker takes publishes on loopback, stores nothing, and acks what came at once
-// in one frame: what remains is the cost of client and link.
-func acker(tb testing.TB) string {
-	tb.Helper()
-	ln, err := link.ListenUDP("127.0.0.1:0", link.Config{Identity: link.NewIdentity()})
-	require.NoError(tb, err)
-	var tasks sync.WaitGroup
-	tb.Cleanup(func() {
-		ln.Close()
-		tasks.Wait()
-	})
-	tasks.Go(func() {
-		for {
-			s, err := ln.Accept(context.Background())
-			if err != nil {
-				return
-			}
-			tasks.Go(func() {
-				defer s.Close(0, "")
-				for {
-					ch, err := s.Accept(context.Background())
-					if err != nil {
-						return
-					}
-					tasks.Go(func() { ackChannel(s, ch) })
-				}
-			})
-		}
-	})
-	return ln.Addr().String()
-}
-
-func ackChannel(s *link.Session, ch *link.Channel) {
-	var f protocol.Publish
-	var acks protocol.Acks
-	var b []byte
-	var seq protocol.Seq
-	for {
-		body, err := ch.Next()
-		if err != nil {
-			return
-		}
-		switch t, _ := protocol.PeekType(body); t {
-		case protocol.TypeHello:
-			ch.Send(protocol.AppendFrame(nil, &protocol.Welcome{
-				Version: 1, Node: protocol.NodeIDOf(s.PeerKey()), Epoch: protocol.Epoch{ID: 1},
-				Limits: protocol.Limits{Payload: 1 << 20, InFlight: 1024, Page: 1 << 16},
-			}))
-		case protocol.TypePublish:
-			if f.Parse(body) != nil {
-				return
-			}
-			seq++
-			acks.List = append(acks.List, protocol.Ack{N: f.N, Seq: seq, Time: protocol.TimeOf(time.Now())})
-			if !ch.Buffered() {
-				b = protocol.AppendFrame(b[:0], &acks)
-				ch.Send(b)
-				acks.List = acks.List[:0]
-			}
-		}
-	}
-}
-
-func benchClient(b *testing.B, addr string) *client.Client {
+// real serves a registry with a log in memory on loopback.
+func real(b *testing.B) (addr string) {
 	b.Helper()
-	c, err := client.Dial(b.Context(), addr, client.Options{
-		Key: fakeregistry.Key("bench"), NoState: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	r, err := registry.New(registry.Options{Log: memlog.New(memlog.Options{}), Key: fakeregistry.Key("registry")})
+	require.NoError(b, err)
+	at, err := r.Listen("127.0.0.1:0")
+	require.NoError(b, err)
+	b.Cleanup(func() { r.Close() })
+	return at.String()
+}
+
+func dial(b *testing.B, addr, name string) *client.Client {
+	b.Helper()
+	c, err := client.Dial(b.Context(), addr, client.Options{Key: fakeregistry.Key(name), NoState: true})
 	require.NoError(b, err)
 	b.Cleanup(func() { c.Close() })
 	return c
 }
 
 func BenchmarkPublish(b *testing.B) {
-	addr := acker(b)
-	for name, flight := range map[string]int{"1 in flight": 1, "256 in flight": 256} {
-		b.Run(name, func(b *testing.B) {
-			c := benchClient(b, addr)
+	for _, flight := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("%d in flight", flight), func(b *testing.B) {
+			c := dial(b, real(b), "a")
 			p := client.Publication{Topic: "bench", Payload: make([]byte, 128)}
 			pending := make([]*client.Pending, flight)
-			ctx := b.Context()
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
@@ -111,4 +55,60 @@ func BenchmarkPublish(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "acked/s")
 		})
 	}
+}
+
+// BenchmarkPush is the time from a publish to its arrival at a reader.
+func BenchmarkPush(b *testing.B) {
+	addr := real(b)
+	a, r := dial(b, addr, "a"), dial(b, addr, "b")
+	s, err := r.OpenSubscription(b.Context(), "bench")
+	require.NoError(b, err)
+	_, err = s.Next(b.Context())
+	require.NoError(b, err)
+	p := client.Publication{Topic: "bench", Payload: make([]byte, 128)}
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Publish(b.Context(), p)
+		if _, err := s.Next(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkDeliver is how fast one subscription reads what is there.
+func BenchmarkDeliver(b *testing.B) {
+	const many = 10_000
+	r, err := registry.New(registry.Options{
+		Log: memlog.New(memlog.Options{Retention: registry.Retention{Messages: many}}), Key: fakeregistry.Key("registry"),
+	})
+	require.NoError(b, err)
+	b.Cleanup(func() { r.Close() })
+	at, err := r.Listen("127.0.0.1:0")
+	require.NoError(b, err)
+	c := dial(b, at.String(), "a")
+	for range many {
+		c.Publish(b.Context(), client.Publication{Topic: "bench", Payload: make([]byte, 128)})
+	}
+	require.NoError(b, c.Flush(b.Context()))
+	var s *client.Subscription
+	left := 0
+	b.ReportAllocs()
+	start := time.Now()
+	n := 0
+	for b.Loop() {
+		if left == 0 {
+			if s != nil {
+				s.Close()
+			}
+			s, err = c.OpenSubscription(b.Context(), "bench", client.FromAll())
+			require.NoError(b, err)
+			left = many
+		}
+		if _, err := s.Next(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		left--
+		n++
+	}
+	b.ReportMetric(float64(n)/time.Since(start).Seconds(), "messages/s")
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
-	"math"
 	randv2 "math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -102,7 +101,6 @@ func newClient(addr string, o Options) (*Client, error) {
 		backoff: newBackoff(),
 	}
 	rand.Read(c.self.Instance[:])
-	c.maxPayload.Store(math.MaxUint64)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.events.init(&c.stats)
 	c.lanes[protocol.LaneNormal].init(c, protocol.LaneNormal)
@@ -200,8 +198,19 @@ func (c *Client) run(conn *connection) {
 func (c *Client) disconnected(err error) {
 	c.stats.disconnects.Add(1)
 	c.events.emit(Disconnected{Err: err})
-	c.o.Logger.Warn("disconnected", "registry", c.addrs[c.at], "error", err)
+	c.warn("disconnected", err)
+}
+
+// warnEvery bounds the log lines of a client that is not connected, or not for
+// long.
+const warnEvery = 30 * time.Second
+
+func (c *Client) warn(what string, err error) {
+	if time.Since(c.warned) < warnEvery {
+		return
+	}
 	c.warned = time.Now()
+	c.o.Logger.Warn(what, "registry", c.addrs[c.at], "error", err)
 }
 
 // redial connects again, after at least some time; nil once the client is closed.
@@ -231,18 +240,13 @@ func (c *Client) redial(after time.Duration) *connection {
 	return nil
 }
 
-// warnEvery bounds the log lines of a client that cannot connect.
-const warnEvery = 30 * time.Second
-
 func (c *Client) failedDial(err error, hard bool, retry time.Duration) {
 	c.stats.dialsFailed.Add(1)
 	c.events.emit(DialFailed{Err: err, Hard: hard, Retry: retry})
-	if time.Since(c.warned) > warnEvery {
-		c.warned = time.Now()
-		c.o.Logger.Warn("still not connected", "registry", c.addrs[c.at], "error", err)
-	}
+	c.warn("not connected", err)
 	c.mu.Lock()
 	c.lost = err
+	mended := c.hard != nil && !hard
 	if !c.over {
 		c.hard = nil
 		if hard {
@@ -250,8 +254,13 @@ func (c *Client) failedDial(err error, hard bool, retry time.Duration) {
 		}
 	}
 	c.mu.Unlock()
-	if hard {
+	switch {
+	case hard:
 		c.fail(err)
+	case mended: // what comes may wait again
+		for i := range c.lanes {
+			c.lanes[i].accept()
+		}
 	}
 }
 

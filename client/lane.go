@@ -160,15 +160,26 @@ func (l *lane) attach(epoch protocol.EpochID, flight uint64) (again int) {
 	defer l.mu.Unlock()
 	l.sweep() // while the reason is still that there was no connection
 	l.online, l.held, l.going, l.epoch = true, false, nil, epoch
-	if !errors.Is(l.refuse, errClosed) {
-		l.refuse = nil
-	}
+	l.take()
 	l.box.flight = int(min(flight, uint64(l.c.o.Window)))
 	l.box.window = l.box.flight
 	again = l.box.reset()
 	l.admit()
 	l.signal()
 	return again
+}
+
+// accept takes publishes again after failAll.
+func (l *lane) accept() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.take()
+}
+
+func (l *lane) take() {
+	if !errors.Is(l.refuse, errClosed) {
+		l.refuse = nil
+	}
 }
 
 func (l *lane) detach() {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,6 +247,42 @@ func calls(ctx context.Context, c *client.Client) map[string]error {
 	return all
 }
 
+func TestCallsWaitAgainOnceTheErrorIsNotHardAnyMore(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := join(t, reg, "a")
+		e := c.Events()
+		reg.RefuseConnects(1, protocol.ErrNotAdmitted)
+		reg.Disconnect("a")
+		until[client.DialFailed](t, e)
+		reg.Stop()
+		require.False(t, until[client.DialFailed](t, e).Hard)
+		for name, call := range single(c) {
+			require.ErrorIs(t, call(within(t, time.Second)), context.DeadlineExceeded, name)
+		}
+	})
+}
+
+func TestLogLinesOfAnOutageAreFew(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		var lines atomic.Int64
+		c := join(t, reg, "a", func(o *client.Options) { o.Logger = slog.New(counting{&lines}) })
+		reg.RefuseConnects(-1, protocol.ErrInternal)
+		reg.Disconnect("a")
+		time.Sleep(5 * time.Minute)
+		require.Greater(t, c.Stats().DialsFailed, uint64(60))
+		require.Less(t, lines.Load(), int64(15))
+		require.NotZero(t, lines.Load())
+	})
+}
+
+// counting counts warnings.
+type counting struct{ lines *atomic.Int64 }
+
+func (counting) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (c counting) Handle(context.Context, slog.Record) error  { c.lines.Add(1); return nil }
+func (c counting) WithAttrs([]slog.Attr) slog.Handler         { return c }
+func (c counting) WithGroup(string) slog.Handler              { return c }
+
 func TestDialErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		dial := func(ctx context.Context, more ...func(*client.Options)) error {
@@ -360,6 +400,21 @@ func TestKeyOfTheRegistry(t *testing.T) {
 		require.True(t, ok)
 		until[client.Connected](t, e)
 		require.Equal(t, link.Fingerprint(key("3").Public()), known())
+	})
+}
+
+// The next command of a user finds a ticket of the last one.
+func TestOneShotKeepsTickets(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		home := t.TempDir()
+		c := join(t, reg, "a", func(o *client.Options) { o.NoState, o.Home, o.OneShot = false, home, true })
+		put(t, c, "t", "1")
+		require.NoError(t, c.Close())
+		dir, err := client.StateDir(home)
+		require.NoError(t, err)
+		tickets, err := os.ReadDir(filepath.Join(dir, "tickets"))
+		require.NoError(t, err)
+		require.NotEmpty(t, tickets)
 	})
 }
 

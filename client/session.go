@@ -1,6 +1,10 @@
 package client
 
-import "github.com/pilotgo/pilotgo/protocol"
+import (
+	"slices"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
 
 // What a client has to remember to go on after its connection was lost: an
 // outbox for each lane of publishes, a position for each subscription. Nothing
@@ -197,7 +201,7 @@ func (o *outbox) reset() (again int) {
 // all calls f for each publish that has no answer and is not withdrawn.
 func (o *outbox) all(f func(*entry)) {
 	for _, q := range []*fifo{&o.flying, &o.queued, &o.waiting} {
-		for _, e := range q.copy() {
+		for _, e := range slices.Clone(q.all()) { // f may withdraw it
 			if e != nil && e.stage != withdrawn && e.stage != finished {
 				f(e)
 			}
@@ -268,32 +272,12 @@ func (p *position) caughtUp(seq protocol.Seq) {
 
 // fifo is a queue of publishes.
 type fifo struct {
-	list  []*entry
-	head  int
-	stale int // entries that are only still in it because they are not in front
-}
-
-func (q *fifo) len() int            { return len(q.list) - q.head }
-func (q *fifo) at(i int) *entry     { return q.list[q.head+i] }
-func (q *fifo) set(i int, e *entry) { q.list[q.head+i] = e }
-func (q *fifo) copy() []*entry      { return append([]*entry(nil), q.list[q.head:]...) }
-
-func (q *fifo) push(e *entry) {
-	if len(q.list) == cap(q.list) && q.head > len(q.list)/2 {
-		n := copy(q.list, q.list[q.head:])
-		clear(q.list[n:])
-		q.list, q.head = q.list[:n], 0
-	}
-	q.list = append(q.list, e)
+	queue[*entry]
+	stale int // entries that are finished and only not in front yet
 }
 
 func (q *fifo) pop() *entry {
-	e := q.list[q.head]
-	q.list[q.head] = nil
-	q.head++
-	if q.head == len(q.list) {
-		q.list, q.head = q.list[:0], 0
-	}
+	e := q.queue.pop()
 	if e != nil && e.stage == finished && q.stale > 0 {
 		q.stale--
 	}

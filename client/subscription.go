@@ -33,8 +33,7 @@ type Subscription struct {
 	taken    position // of what Next has handed over: epoch and seq
 	narrowed bool
 	accepted bool
-	items    []Item // a queue
-	first    int
+	items    queue[Item]
 	messages int // in items
 	bytes    int
 	ended    bool
@@ -84,15 +83,12 @@ func (s *Subscription) Next(ctx context.Context) (Item, error) {
 func (s *Subscription) take() (item Item, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.first == len(s.items) {
+	if s.items.len() == 0 {
 		return Item{}, false, s.err
 	}
-	item, s.items[s.first] = s.items[s.first], Item{}
-	s.first++
-	if s.first == len(s.items) {
-		s.items, s.first = s.items[:0], 0
-	} else {
-		token(s.ready)
+	item = s.items.pop()
+	if s.items.len() > 0 {
+		token(s.ready) // for another one in Next
 	}
 	s.pass(&item)
 	return item, true, nil
@@ -171,7 +167,7 @@ func (s *Subscription) end(err error, drop bool) {
 		close(s.done)
 	}
 	if drop {
-		s.err, s.items, s.first = err, nil, 0
+		s.err, s.items = err, queue[Item]{}
 	}
 	s.mu.Unlock()
 	if ch != nil {
@@ -289,8 +285,11 @@ func (s *Subscription) open(n *connection) (*link.Channel, error) {
 	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
 	defer cancel()
 	ch, err := n.s.Open(ctx)
+	if errors.Is(context.Cause(ctx), errMute) {
+		return nil, &refusal{protocol.Errorf(protocol.ErrLimit, "the registry takes no more channels")}
+	}
 	if err != nil {
-		return nil, causeOf(ctx, err)
+		return nil, err
 	}
 	if !s.use(ch) {
 		return ch, errClosed
@@ -469,12 +468,7 @@ func (s *Subscription) full() bool {
 // push is under mu.
 func (s *Subscription) push(item Item) {
 	item.Epoch = s.pos.epoch
-	if s.first > 0 && len(s.items) == cap(s.items) {
-		n := copy(s.items, s.items[s.first:])
-		clear(s.items[n:])
-		s.items, s.first = s.items[:n], 0
-	}
-	s.items = append(s.items, item)
+	s.items.push(item)
 	token(s.ready)
 }
 
@@ -483,7 +477,7 @@ func (s *Subscription) push(item Item) {
 func (s *Subscription) disconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || len(s.items) > s.first && s.items[len(s.items)-1].Kind == ItemDisconnected {
+	if n := s.items.len(); s.ended || n > 0 && s.items.at(n-1).Kind == ItemDisconnected {
 		return
 	}
 	s.push(Item{Kind: ItemDisconnected})
