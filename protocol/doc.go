@@ -160,6 +160,15 @@
 //	    new            bytes 32   the key that will follow it
 //	    signature      bytes 64   see Keys of a registry
 //
+//	7 Ping           client, control: Done
+//	    id             uint
+//	    pad            bytes      up to 32 bytes of no meaning
+//
+// Ping is for a session on which nothing else is asked: without an answer within
+// 5 seconds it is dead. Padded to 32 bytes it also lets a registry that restarted
+// say at once that it does not know the session, which the small packets that
+// keep a QUIC connection open do not.
+//
 // After Drain the registry takes no new publishes on the session, answering them
 // with ErrDraining; it answers those it has and closes the connection with that
 // code. A client moves when it sees Drain, without waiting for the end.

@@ -16,6 +16,7 @@ const (
 	TypeFail      FrameType = 4
 	TypeDone      FrameType = 5
 	TypeSuccessor FrameType = 6
+	TypePing      FrameType = 7
 
 	TypeGetFence   FrameType = 8
 	TypeFenceState FrameType = 9
@@ -55,6 +56,7 @@ var typeNames = [...]string{
 	TypeFail:       "Fail",
 	TypeDone:       "Done",
 	TypeSuccessor:  "Successor",
+	TypePing:       "Ping",
 	TypeGetFence:   "GetFence",
 	TypeFenceState: "FenceState",
 	TypeSetFence:   "SetFence",
@@ -114,6 +116,8 @@ func newFrame(t FrameType) Frame {
 		return new(Done)
 	case TypeSuccessor:
 		return new(Successor)
+	case TypePing:
+		return new(Ping)
 	case TypeGetFence:
 		return new(GetFence)
 	case TypeFenceState:

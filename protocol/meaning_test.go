@@ -62,6 +62,7 @@ var meanings = map[string]protocol.Frame{
 		},
 		{Seq: 131, Time: now + 1, Sender: other, Origin: 77, To: node, Payload: []byte{0}, Key: key},
 	}},
+	"ping":        &protocol.Ping{ID: 8, Pad: []byte{0, 0}},
 	"clear-inbox": &protocol.ClearInbox{ID: 8, UpTo: 131},
 	"get-info":    &protocol.GetInfo{ID: 9},
 	"info-state": &protocol.InfoState{

@@ -90,3 +90,36 @@ func (f *Successor) fields(c *codec) {
 	c.sized(&f.Succession.Signature, ed25519.SignatureSize)
 	c.extra(&f.Extra)
 }
+
+// PingSize is how much a client pads its pings by: enough that a registry which
+// has lost the session may answer the packet with a stateless reset, which it
+// does not for one of less than 43 bytes (RFC 9000 §10.3.3).
+const PingSize = 32
+
+// Ping asks for a sign of life; answered by Done.
+type Ping struct {
+	ID    uint64
+	Pad   []byte // up to PingSize bytes of no meaning
+	Extra Extra
+}
+
+// Type is TypePing.
+func (f *Ping) Type() FrameType { return TypePing }
+
+// Append appends the frame.
+func (f *Ping) Append(b []byte) []byte { return appendFrame(b, f) }
+
+func (f *Ping) fields(c *codec) {
+	number(c, &f.ID)
+	c.bytes(&f.Pad)
+	c.extra(&f.Extra)
+}
+
+// Check reports what is wrong with the frame as a request: ErrInvalid, or
+// ErrTooLarge for more padding than PingSize.
+func (f *Ping) Check() error {
+	if len(f.Pad) > PingSize {
+		return Errorf(ErrTooLarge, "ping of %d bytes, maximum %d", len(f.Pad), PingSize)
+	}
+	return checkID(f.ID)
+}
