@@ -20,19 +20,30 @@ func (s *session) serveControl() error {
 		if err != nil {
 			return err
 		}
-		op, id, topic := operation(f)
-		if op == 0 {
-			return protocol.Errorf(protocol.ErrMalformed, "a frame of type %d is no request", f.Type())
-		}
-		answer, refused := s.answer(op, topic, f)
-		if refused != nil {
-			s.refused(op, topic, refused)
-			answer = failure(id, refused)
+		answer, err := s.handle(f)
+		if err != nil {
+			return err
 		}
 		if err := s.tell(s.ctx, s.control, answer); err != nil {
 			return err
 		}
 	}
+}
+
+func (s *session) handle(f protocol.Frame) (protocol.Frame, error) {
+	if f, ok := f.(*protocol.Ping); ok {
+		return &protocol.Done{ID: f.ID}, f.Check()
+	}
+	op, id, topic := operation(f)
+	if op == 0 {
+		return nil, protocol.Errorf(protocol.ErrMalformed, "a frame of type %d is no request", f.Type())
+	}
+	answer, refused := s.answer(op, topic, f)
+	if refused != nil {
+		s.refused(op, topic, refused)
+		answer = failure(id, refused)
+	}
+	return answer, nil
 }
 
 // operation tells what a request is; 0 = it is none.
