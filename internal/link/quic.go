@@ -25,10 +25,9 @@ func quicConfig(l Limits) *quic.Config {
 		InitialStreamReceiveWindow: uint64(max(l.Window/2, 1)),
 		MaxStreamReceiveWindow:     uint64(l.Window),
 
-		// As large as all channels together, or readers that stall would use it
-		// up and stall the others. A window is a promise, not memory.
-		InitialConnectionReceiveWindow: uint64(l.Window) * uint64(l.Channels),
-		MaxConnectionReceiveWindow:     uint64(l.Window) * uint64(l.Channels),
+		// All of it from the start: a window is a promise, not memory.
+		InitialConnectionReceiveWindow: uint64(l.Total),
+		MaxConnectionReceiveWindow:     uint64(l.Total),
 
 		MaxIncomingStreams:    int64(l.Channels),
 		MaxIncomingUniStreams: -1, // channels go both ways

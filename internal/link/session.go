@@ -59,9 +59,14 @@ type Limits struct {
 	Channels int
 
 	// Window is how many bytes a channel may receive ahead of its reader, 1 MiB
-	// by default; a new channel begins with half of it. At worst a peer makes
-	// this side hold Channels × Window.
+	// by default; a new channel begins with half of it.
 	Window int
+
+	// Total is how many bytes all channels together may receive ahead of their
+	// readers, Channels × Window by default. At worst a peer makes this side hold
+	// so many, also before it has accepted a channel. Where it is less, readers
+	// that stall can use it up and stall the others.
+	Total int
 
 	// Frame is the largest frame a channel receives unless SetMaxFrame says
 	// otherwise: 1 MiB and 64 KiB by default.
@@ -98,6 +103,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	fill(&l.Channels, 256)
 	fill(&l.Window, 1<<20)
+	fill(&l.Total, l.Channels*l.Window)
 	fill(&l.Frame, 1<<20+64<<10)
 	fill(&l.Queue, 256<<10)
 	fill(&l.Unproven, 256)

@@ -293,6 +293,27 @@ func TestStalledReadersStallNobodyElse(t *testing.T) {
 	})
 }
 
+// A peer that fills channels which nobody accepts, before anybody knows it.
+func TestTotalBoundsWhatIsReceivedAhead(t *testing.T) {
+	bubble(t, func(t *testing.T, n *simnet.Network) {
+		const size = 16 << 10
+		limits := link.Limits{Window: 64 << 10, Total: 8 * size}
+		c, _ := pair(t, n, link.Config{}, link.Config{Limits: limits})
+		sent := 0
+		for range 30 {
+			ch, err := c.Open(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, ch.Send(make([]byte, size)))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if ch.Flush(ctx) == nil {
+				sent++
+			}
+			cancel()
+		}
+		require.Equal(t, 8, sent)
+	})
+}
+
 func TestHalfOpenChannelsHarmNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
 		c, s := pair(t, n, link.Config{}, link.Config{})
