@@ -87,7 +87,7 @@ func TestWriterThatReadsNoAnswers(t *testing.T) {
 			}
 		})
 		sending.Wait()
-		require.Less(t, sent, 100_000) // small answers, large windows
+		require.Less(t, sent, 100_000)                // small answers, large windows
 		require.Less(t, heap()-before, int64(16<<20)) // what is under way in both directions, on both sides
 		b.publish(b.lane(protocol.LaneNormal), "jobs", "x")
 		b.close()

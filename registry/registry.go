@@ -188,6 +188,9 @@ func (r *Registry) Listen(addr string) (net.Addr, error) {
 	return l.Addr(), nil
 }
 
+// window is how far a client is ahead of the reader of one of its channels.
+const window = 1 << 20
+
 func (r *Registry) linkConfig() link.Config {
 	return link.Config{
 		Identity:    link.Identity{Key: r.o.Key},
@@ -197,6 +200,11 @@ func (r *Registry) linkConfig() link.Config {
 			// More than subscriptions, or one too many would wait and not be refused.
 			Channels: r.limits.Subscriptions + 8,
 			Frame:    protocol.MaxFirstFrame,
+
+			// Two lanes and the control channel can wait for the client to read. All
+			// other channels are read at once.
+			Window: window,
+			Total:  4 * window,
 		},
 	}
 }
