@@ -205,6 +205,9 @@ func (r *Registry) linkConfig() link.Config {
 			// other channels are read at once.
 			Window: window,
 			Total:  4 * window,
+
+			// What is queued for clients that do not read.
+			Queue: 64 << 10,
 		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	pageRecords = 256
-	pageBytes   = 64 << 10
+	pageBytes   = 32 << 10
 )
 
 // subscription is one reader of the log: a position and a selection. It reads at
