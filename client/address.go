@@ -12,7 +12,7 @@ import (
 // parseAddresses reads a list of addresses with commas between them.
 func parseAddresses(list string) ([]string, error) {
 	var addrs []string
-	for _, text := range strings.Split(list, ",") {
+	for text := range strings.SplitSeq(list, ",") {
 		addr, err := parseAddress(strings.TrimSpace(text))
 		if err != nil {
 			return nil, err

@@ -183,7 +183,7 @@ func (c *Client) run(conn *connection) {
 	defer close(c.done)
 	for conn != nil {
 		began := time.Now()
-		err, after := conn.serve()
+		after, err := conn.serve()
 		if c.ctx.Err() != nil {
 			return
 		}

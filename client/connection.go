@@ -128,9 +128,9 @@ func nextContext(ctx context.Context, ch *link.Channel) ([]byte, error) {
 	return body, nil
 }
 
-// serve runs the session until it ends, and tells why, and after what time the
-// registry wants to see the client again.
-func (n *connection) serve() (error, time.Duration) {
+// serve runs the session until it ends, and tells after what time the registry
+// wants to see the client again, and why it ended.
+func (n *connection) serve() (after time.Duration, err error) {
 	timer := time.NewTimer(replyTime)
 	defer timer.Stop()
 	for n.ctx.Err() == nil {
@@ -154,7 +154,8 @@ func (n *connection) serve() (error, time.Duration) {
 			n.fail(err)
 		}
 	}
-	return n.end(), n.after
+	err = n.end()
+	return n.after, err
 }
 
 // begin makes the connection the client's and sends what waits for one.

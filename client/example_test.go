@@ -57,6 +57,25 @@ func Example() {
 	// jobs.created {"id":7}
 }
 
+// The least that an agent needs.
+func ExampleDial() {
+	_ = func(ctx context.Context, job []byte) error {
+		c, err := client.Dial(ctx, "127.0.0.1:9002", client.Options{Name: "agent-7"})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+
+		ack, err := c.Publish(ctx, client.Publication{Topic: "jobs.created", Payload: job}).Wait(ctx)
+		// ack.Seq is its place in the log: it is stored, or err says why not.
+		if err != nil {
+			return err
+		}
+		fmt.Println("stored at", ack.Seq)
+		return nil
+	}
+}
+
 // Many publishes can be on their way; they are stored in the order of the calls.
 func ExampleClient_Publish() {
 	ctx := context.Background()

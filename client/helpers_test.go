@@ -229,10 +229,11 @@ func until[E client.Event](t *testing.T, e *client.Events) E {
 	}
 }
 
-func numbers(from, to int) []string {
+// numbers are 1 to n.
+func numbers(n int) []string {
 	list := []string{}
-	for i := from; i <= to; i++ {
-		list = append(list, fmt.Sprint(i))
+	for i := range n {
+		list = append(list, fmt.Sprint(i+1))
 	}
 	return list
 }

@@ -26,13 +26,12 @@ func (d *desk) name(e *entry) string { return fmt.Sprint(slices.Index(d.made, e)
 
 func (d *desk) note(format string, args ...any) { d.log = append(d.log, fmt.Sprintf(format, args...)) }
 
-func (d *desk) add() *entry {
+func (d *desk) add() {
 	e := &entry{}
 	d.made = append(d.made, e)
 	if !d.box.add(e) {
 		d.note("%s blocked", d.name(e))
 	}
-	return e
 }
 
 // send sends all that may be sent.
