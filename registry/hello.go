@@ -27,6 +27,7 @@ func (s *session) hello() error {
 		return refused
 	}
 	s.admitted.Store(true)
+	s.event(Event{Kind: EventSessionOpened})
 	s.control.SetMaxFrame(s.r.maxFrame())
 	return s.tell(s.ctx, s.control, s.r.welcome(s, version))
 }

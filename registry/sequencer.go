@@ -12,8 +12,9 @@ const (
 	// waitingJobs is how many jobs wait in line before those who bring one wait.
 	waitingJobs = 256
 
-	// gatherItems and gatherBytes are about how much is stored in one step.
-	gatherItems = 4096
+	// gatherItems and gatherBytes are about how much is stored in one step: not
+	// much more than is kept of one sender on a topic, see laneItems.
+	gatherItems = 1024
 	gatherBytes = 8 << 20
 
 	// tidyEvery is how often what is too old is dropped while nobody publishes.
@@ -289,6 +290,9 @@ func (q *sequencer) append(batch *Batch) error {
 // refused with the log's error.
 func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 	told := refusal(err, protocol.ErrInternal)
+	if told.Code == protocol.ErrClosed {
+		told = drainRefusal() // the log was closed before the registry
+	}
 	if j.change != nil {
 		j.err = j.change(q.broker, now)
 		switch {

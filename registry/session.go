@@ -65,7 +65,6 @@ func (s *session) run() {
 	defer s.r.shut(s)
 	err := s.hello()
 	if err == nil {
-		s.event(Event{Kind: EventSessionOpened})
 		err = s.serve()
 	}
 	s.end(err)

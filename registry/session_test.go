@@ -353,13 +353,12 @@ func TestShutdownIsBoundedByItsContext(t *testing.T) {
 		a := w.join("a")
 		defer a.close()
 		lane := a.lane(protocol.LaneNormal)
-		sub := a.follow("jobs")
+		a.follow("jobs") // and reads nothing of it
 		var sending sync.WaitGroup
 		sending.Go(func() {
 			for lane.Send(encode(a.message("jobs", string(make([]byte, 1000))))) == nil { // until the session ends
 			}
 		})
-		_ = sub
 		time.Sleep(10 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -410,6 +409,23 @@ func TestRestartOverTheSameLog(t *testing.T) {
 			require.Equal(t, uint64(1), w.reg.Info().Online)
 		})
 	}
+}
+
+// Whoever closes the log too early gets no wrong answers.
+func TestClosedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{})
+		defer w.close()
+		a := w.join("a")
+		defer a.close()
+		lane := a.lane(protocol.LaneNormal)
+		require.NoError(t, w.log.Close())
+		lane.send(a.message("jobs", "x"))
+		lane.refused(protocol.ErrDraining)
+		require.Equal(t, protocol.ErrDraining, ask[*protocol.Fail](a, &protocol.Join{ID: 1, Topics: []string{"jobs"}}).Code)
+		more, _ := a.subscribe(protocol.Subscribe{Pattern: "jobs", Start: protocol.StartAll})
+		next[*protocol.CaughtUp](more)
+	})
 }
 
 func TestManySessionsLeaveNothing(t *testing.T) {
