@@ -30,6 +30,7 @@ func TestOneShotPublishesAllArrive(t *testing.T) {
 	require.NoError(t, s.start())
 	t.Cleanup(s.stop)
 	t.Setenv("PILOT_HOME", t.TempDir())
+	t.Setenv("GORACE", raceOptions)
 	end := time.Now().Add(testenv.Budget(t, time.Second))
 	payload := bytes.Repeat([]byte{'x'}, 1<<20)
 

@@ -80,6 +80,9 @@ func (s *server) stop() {
 	s.log.Close()
 }
 
+// raceOptions spare each process the second that the race detector waits at its end.
+const raceOptions = "atexit_sleep_ms=0"
+
 type serverKey struct{}
 
 func setup(e *testscript.Env) error {
@@ -95,6 +98,7 @@ func setup(e *testscript.Env) error {
 		"PILOTGO_HOSTS": "registry-hostname=" + s.addr + ",registry.example.com=" + s.addr,
 		"PILOT_HOME":    filepath.Join(e.WorkDir, "home"),
 		"HOME":          filepath.Join(e.WorkDir, "user"),
+		"GORACE":        raceOptions,
 	} {
 		e.Setenv(k, v)
 	}
