@@ -1,0 +1,988 @@
+package election
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+func preempting(after time.Duration) func(*Settings) {
+	return func(c *Settings) { c.Preempt = Preemption{Allowed: true, After: after} }
+}
+
+func plain(p PlainPolicy) func(*Settings) { return func(c *Settings) { c.Plain = p } }
+
+func TestStatesCompare(t *testing.T) {
+	a, b := follows(t), follows(t)
+	require.True(t, a.s == b.s)
+	b.at(200, b.stamped(other, KindHeartbeat, 101))
+	require.False(t, a.s == b.s)
+}
+
+func TestNewChecksItsSettings(t *testing.T) {
+	good := Settings{Topic: "election:g", Node: me, Instance: instanceFor(me), Timing: LAN}
+	_, err := New(good)
+	require.NoError(t, err)
+	for _, spoil := range []func(*Settings){
+		func(c *Settings) { c.Timing.Silence = c.Timing.Lease },
+		func(c *Settings) { c.Topic = "" },
+		func(c *Settings) { c.Instance = protocol.Instance{} },
+		func(c *Settings) { c.Priority = protocol.MaxTerm + 1 },
+		func(c *Settings) { c.Priority = -protocol.MaxTerm - 1 },
+		func(c *Settings) { c.Preempt.After = -1 },
+	} {
+		bad := good
+		spoil(&bad)
+		_, err := New(bad)
+		require.Error(t, err)
+	}
+}
+
+// R9, R10: from the sending; the ack or the reading, whichever is first.
+func TestALeaseCountsFromTheFirstSending(t *testing.T) {
+	for name, passed := range map[string]func(o *one) Event{
+		"acked":     func(o *one) Event { return o.acked() },
+		"read back": func(o *one) Event { return o.own(KindHeartbeat, 101) },
+	} {
+		o := leads(t)
+		require.Equal(t, Time(950), o.until())
+		require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, TimerFired{}))
+		require.Empty(t, o.at(700, passed(o)), name)
+		require.Equal(t, Time(1050), o.until(), name)
+		require.Empty(t, o.at(740, o.acked(), o.own(KindHeartbeat, 101)), "a duplicate changes nothing")
+		require.Equal(t, Time(1050), o.until(), name)
+	}
+}
+
+func TestALateAnswerOfAnOlderHeartbeatDoesNotShorten(t *testing.T) {
+	o := leads(t)
+	o.at(650, TimerFired{})
+	first := o.acked()
+	o.at(750, TimerFired{})
+	o.at(760, o.acked())
+	require.Equal(t, Time(1150), o.until())
+	o.at(770, first)
+	require.Equal(t, Time(1150), o.until())
+}
+
+func TestOnlyHeartbeatsOfThisLeadershipRenewIt(t *testing.T) {
+	o := leads(t)
+	o.at(650, TimerFired{})
+	o.at(660, Acked{o.s.lease.Claim, o.epoch.ID}, Acked{o.s.attempt + 1, o.epoch.ID}, Acked{o.s.attempt, 9})
+	require.Equal(t, Time(950), o.until())
+}
+
+// R11: the lease is looked at first, whatever happens.
+func TestALeaseThatIsOverIsNotRevived(t *testing.T) {
+	for name, late := range map[string]func(o *one) Event{
+		"ack":       func(o *one) Event { return o.acked() },
+		"read back": func(o *one) Event { return o.own(KindHeartbeat, 101) },
+		"timer":     func(*one) Event { return TimerFired{} },
+		"anything":  func(*one) Event { return GapFound{} },
+	} {
+		o := leads(t)
+		o.at(850-1, TimerFired{})
+		require.Equal(t, []string{"cancel: expired", "lost 101: expired", "lost: expired"}, o.at(950, late(o)), name)
+		require.Equal(t, following, o.s.phase)
+		require.Empty(t, o.at(951, TimerFired{}, o.acked()), "no more heartbeats, no more lease")
+	}
+}
+
+// R17: not valid, then cancelled, then over.
+func TestALeadershipEndsInOrder(t *testing.T) {
+	o := leads(t)
+	o.at(650, TimerFired{})
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(849, TimerFired{}))
+	require.Equal(t, Time(850), o.wakes())
+	require.Equal(t, []string{"cancel: expired"}, o.at(850, TimerFired{}))
+	require.Equal(t, Time(950), o.wakes())
+	require.Empty(t, o.at(860, o.acked()), "work that was told to stop is not told to go on")
+	require.Equal(t, []string{"lost 101: expired", "lost: expired"}, o.at(950, TimerFired{}))
+}
+
+func TestWorkThatStopsEarlyEndsTheLease(t *testing.T) {
+	o := leads(t)
+	o.at(850, TimerFired{})
+	require.Equal(t, []string{"lost 101: expired", "lost: expired"}, o.at(870, WorkStopped{}), "no resign: it may come back")
+	require.Empty(t, o.at(880, WorkStopped{}))
+}
+
+// R17, H06: the fence has said that it is over.
+func TestAStaleTermEndsLeadershipAtOnce(t *testing.T) {
+	for name, e := range map[string]func(o *one) Event{
+		"heartbeat": func(o *one) Event { return o.refused(protocol.ErrStaleTerm, protocol.Fence{K: 102, S: 9}) },
+		"the work's write": func(o *one) Event {
+			return Refused{Token: Token{1, 101}, Code: protocol.ErrStaleTerm, Epoch: 1, Fence: protocol.Fence{K: 102, S: 9}}
+		},
+	} {
+		o := leads(t)
+		o.at(650, TimerFired{})
+		require.Equal(t, []string{"cancel: stale term", "lost 101: stale term", "lost: stale term"}, o.at(660, e(o)), name)
+		require.Equal(t, uint64(103), o.s.nextTerm())
+	}
+	o := leads(t)
+	o.at(650, TimerFired{})
+	require.Empty(t, o.at(660, Refused{Token: Token{1, 100}, Code: protocol.ErrStaleTerm, Epoch: 2}), "of an earlier leadership")
+	require.Equal(t, []string{"cancel: epoch", "lost 101: epoch", "lost: epoch"}, o.at(670, o.refused(protocol.ErrWrongEpoch, protocol.Fence{})))
+}
+
+func TestOtherRefusalsLeaveItToTheLease(t *testing.T) {
+	o := leads(t)
+	o.at(650, TimerFired{})
+	require.Empty(t, o.at(660, o.refused(protocol.ErrStorageFull, protocol.Fence{}), o.refused(protocol.ErrRateLimited, protocol.Fence{})))
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(750, TimerFired{}))
+}
+
+func TestAHigherClaimSupersedes(t *testing.T) {
+	o := leads(t)
+	require.Equal(t,
+		[]string{"cancel: superseded", "lost 101: superseded", "changed 2147483649 102"},
+		o.at(700, o.stamped(other, KindClaim, 102)))
+}
+
+// R12: what was led is above what will be.
+func TestATermIsNotLedAgain(t *testing.T) {
+	o := leads(t)
+	o.at(950, TimerFired{})
+	o.at(1000, o.own(KindHeartbeat, 101))
+	require.Equal(t, uint64(102), o.s.nextTerm())
+	require.Equal(t, View{Reason: ReasonExpired}, o.s.view, "an own late heartbeat is not seen as a leader's")
+}
+
+// R13: by its key, and in time.
+func TestAClaimIsKnownByItsKey(t *testing.T) {
+	o := leadsAlmost(t)
+	e := o.own(KindClaim, 101)
+	e.Key.Attempt--
+	require.Equal(t, []string{"leader 2147483648 101"}, o.at(600, e), "an earlier attempt is nobody's leadership")
+	require.False(t, o.s.leads())
+}
+
+// leadsAlmost has sent the claim of 101 at 550, expecting 0.
+func leadsAlmost(t *testing.T, change ...func(*Settings)) *one {
+	t.Helper()
+	o := candidate(t, change...)
+	o.at(10, TimerFired{})
+	o.at(500, TimerFired{})
+	o.at(500, o.own(KindCandidacy, 0))
+	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(550, TimerFired{}))
+	return o
+}
+
+func TestAClaimThatIsReadTooLateFreesItsTerm(t *testing.T) {
+	o := leadsAlmost(t)
+	got := o.at(850, o.own(KindClaim, 101))
+	require.Equal(t, []string{"publish resign 101 raising to 102", "none: resigned"}, got)
+	require.Equal(t, Time(850+3*500), o.wakes(), "it is slow: let others lead")
+}
+
+func TestAClaimOfWhoHasWithdrawnFreesItsTerm(t *testing.T) {
+	o := leadsAlmost(t)
+	o.at(560, WithdrawAsked{})
+	require.Equal(t, []string{"publish resign 101 raising to 102", "none: resigned"}, o.at(600, o.own(KindClaim, 101)))
+}
+
+// R14: another process with this node's key.
+func TestAnotherInstanceIsAnotherNode(t *testing.T) {
+	o := leadsAlmost(t)
+	e := o.own(KindClaim, 101)
+	e.Key.Instance = instanceFor(third)
+	e.Message.Instance = instanceFor(third)
+	require.Equal(t, []string{"count duplicate node id", "leader 2147483648 101"}, o.at(600, e))
+	require.False(t, o.s.leads())
+	require.Equal(t, claim{}, o.s.claim, "S has moved: this one cannot be accepted any more")
+}
+
+// R18: retention may have dropped the claim.
+func TestAHeartbeatStandsForItsClaim(t *testing.T) {
+	o := candidate(t)
+	require.Equal(t, []string{"leader 2147483649 107"}, o.at(400, o.stamped(other, KindHeartbeat, 107)))
+	o.s.stand = Never
+	require.Equal(t, uint64(108), o.s.nextTerm())
+	require.Empty(t, o.at(600, TimerFired{}))
+	require.Equal(t, []string{"publish election 108", "lost: silent"}, o.at(900, TimerFired{}))
+}
+
+// R18: what cannot be read but passed the fence with a higher term may be a claim
+// in a form to come.
+func TestAStampOfAHigherTermIsLife(t *testing.T) {
+	o := follows(t)
+	e := o.stamped(third, KindClaim, 105)
+	e.Message, e.Void = Message{}, VoidType
+	require.Equal(t, []string{"changed 2147483650 105"}, o.at(300, e))
+	e = o.stamped(third, KindClaim, 105)
+	e.Message, e.Void = Message{}, VoidType
+	require.Equal(t, []string{"count unknown type"}, o.at(400, e), "in its own term it is not")
+	require.Equal(t, protocol.Fence{K: 105, S: o.seq}, o.s.fence, "but S has moved")
+	require.Equal(t, Time(800), o.s.quiet/Time(time.Millisecond))
+}
+
+// R19: without a link nobody campaigns, and with it the silence starts anew.
+func TestSilenceCountsWhileConnected(t *testing.T) {
+	o := follows(t)
+	o.at(200, Disconnected{})
+	require.Equal(t, []string{"lost: disconnected"}, o.at(2000, TimerFired{}))
+	require.Equal(t, Time(-1), o.wakes())
+	o.at(3000, o.marker())
+	o.at(3001, TimerFired{})
+	require.Empty(t, o.at(3499, TimerFired{}))
+	require.Contains(t, o.at(3500, TimerFired{}), "publish election 102")
+}
+
+func TestALostLinkEndsACampaignAndNotALease(t *testing.T) {
+	o := candidate(t)
+	o.at(10, TimerFired{})
+	o.at(500, TimerFired{})
+	require.Equal(t, announced, o.s.phase)
+	o.at(510, Disconnected{})
+	require.Equal(t, following, o.s.phase)
+
+	o = leads(t)
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, Disconnected{}))
+	require.True(t, o.s.leads())
+	o.at(700, o.marker())
+	require.True(t, o.s.leads())
+}
+
+// R20: also on an empty topic, and in a new epoch.
+func TestWhoJoinsWaits(t *testing.T) {
+	o := candidate(t)
+	require.Equal(t, []string{"publish election 101"}, o.at(10, TimerFired{}), "it announces itself once")
+	require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, TimerFired{}))
+
+	o = candidate(t)
+	o.at(10, TimerFired{})
+	o.epoch = protocol.Epoch{ID: 2, Born: 200}
+	o.seq = 0
+	require.Equal(t, []string{"none: epoch"}, o.at(400, EpochBegan{o.epoch}))
+	o.at(450, o.marker())
+	require.Equal(t, []string{"publish election 201"}, o.at(460, TimerFired{}))
+	require.Empty(t, o.at(949, TimerFired{}))
+	require.Equal(t, []string{"publish election 201"}, o.at(950, TimerFired{}))
+}
+
+// R21: somebody unknown moved the fence and has all the silence to be heard.
+func TestWhatIsToldIsNotRead(t *testing.T) {
+	o := follows(t)
+	o.at(200, Disconnected{})
+	o.seq, o.fence = 9, protocol.Fence{K: 105, S: 8}
+	require.Equal(t, []string{"lost: fence moved unread"}, o.at(300, o.marker()))
+	require.Equal(t, uint64(106), o.s.nextTerm(), "105 may be led")
+	o.at(310, TimerFired{})
+	require.Equal(t, []string{"publish election 106", "none: silent"}, o.at(800, TimerFired{}))
+	o.at(800, o.own(KindCandidacy, 0))
+	require.Equal(t, []string{"publish leader 106 expecting 8"}, o.at(850, TimerFired{}))
+}
+
+// R21, R23: after a conflict it reads and waits.
+func TestAConflictIsNotTriedAgain(t *testing.T) {
+	o := leadsAlmost(t)
+	f := protocol.Fence{K: 101, S: 3}
+	require.Empty(t, o.at(600, o.refused(protocol.ErrConflict, f)))
+	require.Equal(t, protocol.Fence{K: 101, S: 3}, o.s.fence)
+	require.False(t, func() bool { x := step{State: o.s}; return x.mayClaim() }(), "3 is not read yet")
+	require.Empty(t, o.at(1099, TimerFired{}))
+	o.seq = 2
+	require.Equal(t, []string{"leader 2147483649 101"}, o.at(1099, o.stamped(other, KindClaim, 101)))
+	require.Equal(t, Time(1599), o.s.quiet/Time(time.Millisecond))
+}
+
+func TestAnOldRefusalDoesNotSetTheFenceBack(t *testing.T) {
+	o := leadsAlmost(t)
+	o.at(560, o.stamped(other, KindClaim, 101))
+	o.at(570, o.stamped(other, KindHeartbeat, 101))
+	was := o.s
+	require.Empty(t, o.at(580, o.refused(protocol.ErrConflict, protocol.Fence{K: 101, S: o.seq - 1})))
+	require.Equal(t, was, o.s)
+}
+
+func TestOtherRefusalsOfAClaimAreWaitedOut(t *testing.T) {
+	o := leadsAlmost(t)
+	o.at(600, o.refused(protocol.ErrDenied, protocol.Fence{}))
+	require.Empty(t, o.at(1099, TimerFired{}))
+	require.Equal(t, []string{"publish election 101"}, o.at(1100, TimerFired{}))
+
+	o = candidate(t)
+	o.at(10, TimerFired{})
+	o.at(500, TimerFired{})
+	require.Empty(t, o.at(510, o.refused(protocol.ErrRateLimited, protocol.Fence{})), "a candidacy")
+	require.Equal(t, Time(1010), o.wakes())
+}
+
+// R22 (b): nothing came after its own message.
+func TestALeaderThatWasCutOffComesBackAtOnce(t *testing.T) {
+	back := func(o *one) []string {
+		o.at(700, Disconnected{})
+		o.at(950, TimerFired{})
+		return o.at(5000, o.marker())
+	}
+	require.Equal(t, []string{"publish leader 102 expecting 2"}, back(leads(t)))
+
+	o := leads(t)
+	o.at(700, Disconnected{})
+	o.at(950, TimerFired{})
+	o.at(5000, o.stamped(other, KindClaim, 102))
+	require.Empty(t, o.at(5000, o.marker()), "somebody else has claimed")
+
+	o = leads(t)
+	o.at(650, TimerFired{})
+	o.seq, o.fence = 4, protocol.Fence{K: 102, S: 4}
+	require.NotContains(t, back(o), "publish leader 103 expecting 4", "somebody moved the fence unread")
+
+	o = leads(t)
+	o.at(700, WithdrawAsked{})
+	require.Empty(t, back(o), "it did not mean to come back")
+}
+
+// R23: an unknown outcome is waited for.
+func TestAnUnknownOutcomeIsWaitedFor(t *testing.T) {
+	o := leadsAlmost(t)
+	require.Empty(t, o.at(600, Unanswered{o.s.attempt}))
+	require.Empty(t, o.at(610, o.refused(protocol.ErrUnknownOutcome, protocol.Fence{})))
+	require.Equal(t, claiming, o.s.phase)
+	require.Equal(t, Time(950), o.wakes(), "so long it could lead by it")
+	require.Empty(t, o.at(950, TimerFired{}))
+	require.Equal(t, Time(1450), o.wakes(), "and as long others may")
+
+	o = leadsAlmost(t)
+	o.at(600, Unanswered{o.s.attempt})
+	require.Contains(t, o.at(700, o.own(KindClaim, 101)), "lead 101 until 950")
+}
+
+// R24: from what is known, not from what was tried.
+func TestTheNextTerm(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		want uint64
+		know func(o *one)
+	}{
+		{"the epoch's birth", 101, func(*one) {}},
+		{"a decided term", 108, func(o *one) { o.at(1, o.stamped(other, KindClaim, 107)) }},
+		{"a script's term", 151, func(o *one) { o.at(1, o.script(other, KindClaim, 150, "")) }},
+		{"a script's term below", 108, func(o *one) { o.at(1, o.stamped(other, KindClaim, 107), o.script(other, KindClaim, 99, "")) }},
+		{"candidacies do not count", 101, func(o *one) { o.at(1, o.next(other, KindCandidacy, 150)) }},
+		{"a term that was told", 131, func(o *one) { o.fence = protocol.Fence{K: 130, S: 5}; o.seq = 5; o.at(1, o.marker()) }},
+		{"a resign leaves the next term free", 108, func(o *one) {
+			o.at(1, o.stamped(other, KindClaim, 107), o.stamped(other, KindResign, 107))
+		}},
+		{"another epoch", 108, func(o *one) {
+			o.at(1, o.stamped(other, KindClaim, 107))
+			o.epoch, o.seq, o.fence = protocol.Epoch{ID: 2, Born: 3}, 0, protocol.Fence{}
+			o.at(2, o.marker())
+		}},
+		{"a registry clock gone wild", 1<<42 + 1, func(o *one) {
+			o.epoch = protocol.Epoch{ID: 2, Born: 1 << 60}
+			o.at(2, o.marker())
+		}},
+		{"attempts do not count", 101, func(o *one) {
+			for at := Time(10); at < 5000; at += 10 {
+				o.at(at, TimerFired{})
+			}
+		}},
+	} {
+		o := candidate(t)
+		test.know(o)
+		require.Equal(t, test.want, o.s.nextTerm(), test.name)
+	}
+}
+
+func TestNoTermIsLeft(t *testing.T) {
+	o := candidate(t)
+	o.at(1, o.stamped(other, KindClaim, protocol.MaxTerm))
+	o.at(501, TimerFired{})
+	o.at(501, o.own(KindCandidacy, 0))
+	require.Equal(t, []string{"count no term left"}, o.at(551, TimerFired{}))
+	require.Equal(t, Time(1051), o.wakes())
+
+	o = leads(t)
+	o.s.lease.Term = protocol.MaxTerm
+	o.at(610, ResignAsked{})
+	require.Contains(t, o.at(620, WorkStopped{}), "publish resign 9007199254740991", "without a raise")
+}
+
+// R25, R34, R36: what scripts say, and whom it counts with.
+func TestPlainClaims(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		policy PlainPolicy
+		want   []string
+		change func(e *MessageRead)
+	}{
+		{"of the node itself", PlainFollow, []string{"leader 2147483649 150 plain"}, func(*MessageRead) {}},
+		{"by its address", PlainFollow, []string{"leader 0:0000.8000.0001 150 plain"}, func(e *MessageRead) { e.Message.Node = other.Address() }},
+		{"of another", PlainFollow, []string{"count not by the node it names"}, func(e *MessageRead) { e.Sender = third }},
+		{"of another, trusted", PlainTrust, []string{"leader 2147483649 150 plain"}, func(e *MessageRead) { e.Sender = third }},
+		{"by a name", PlainFollow, []string{"count not by the node it names"}, func(e *MessageRead) { e.Message.Node = "agent-7" }},
+		{"by a name, trusted", PlainTrust, []string{"leader agent-7 150 plain"}, func(e *MessageRead) { e.Message.Node = "agent-7" }},
+		{"ignored", PlainIgnore, []string{"count plain messages are ignored"}, func(*MessageRead) {}},
+		{"old", PlainFollow, []string{"count old term"}, func(e *MessageRead) { e.Message.Term = 107 }},
+		{"milliseconds", PlainFollow, []string{"leader 2147483649 1764500000000 plain"}, func(e *MessageRead) { e.Message.Term = 1764500000000 }},
+		{"the highest", PlainFollow, []string{"leader 2147483649 4398046511104 plain"}, func(e *MessageRead) { e.Message.Term = 1 << 42 }},
+		{"too high", PlainFollow, []string{"count term too high"}, func(e *MessageRead) { e.Message.Term = 1<<42 + 1 }},
+		{"void", PlainTrust, []string{"count bad term"}, func(e *MessageRead) { e.Void = VoidTerm }},
+	} {
+		o := candidate(t, plain(test.policy))
+		o.at(1, o.stamped(third, KindClaim, 107), o.stamped(third, KindResign, 107))
+		o.s.stand = Never
+		e := o.script(other, KindClaim, 150, "")
+		test.change(&e)
+		require.Equal(t, test.want, o.at(2, e), test.name)
+	}
+	o := candidate(t)
+	o.at(1, o.stamped(third, KindClaim, 1<<45), o.stamped(third, KindResign, 1<<45))
+	o.s.stand = Never
+	require.Equal(t, []string{"leader 2147483649 35184373137408 plain"}, o.at(2, o.script(other, KindClaim, 1<<45+1<<20, "")), "the bound moves with the fence")
+}
+
+// R34: it decides nothing.
+func TestAPlainClaimNeverDeposes(t *testing.T) {
+	o := follows(t)
+	require.Equal(t, []string{"count there is a leader"}, o.at(200, o.script(third, KindClaim, 150, "")))
+	require.Equal(t, uint64(101), o.s.decided)
+	require.Equal(t, uint64(151), o.s.nextTerm(), "though the next term is above it")
+
+	o = leads(t)
+	require.Equal(t, []string{"count there is a leader"}, o.at(610, o.script(third, KindClaim, 150, "")))
+}
+
+// R26: all that was known is of another log, but terms.
+func TestANewEpochEndsALeadership(t *testing.T) {
+	o := leads(t)
+	o.epoch, o.seq, o.fence = protocol.Epoch{ID: 2, Born: 50}, 0, protocol.Fence{}
+	require.Equal(t, []string{"cancel: epoch", "lost 101: epoch", "lost: epoch"}, o.at(650, EpochBegan{o.epoch}))
+	require.Equal(t, uint64(102), o.s.nextTerm())
+
+	o = leadsAlmost(t)
+	claimed := o.own(KindClaim, 101)
+	o.epoch, o.seq, o.fence = protocol.Epoch{ID: 2, Born: 50}, 0, protocol.Fence{}
+	o.at(560, EpochBegan{o.epoch})
+	claimed.Epoch, claimed.Seq = o.epoch, 1
+	o.at(570, claimed)
+	require.False(t, o.s.leads(), "the claim was of another log")
+}
+
+// R27: work stopped, lease ended, then published.
+func TestAResignComesLast(t *testing.T) {
+	o := leads(t)
+	o.at(610, o.next(other, KindCandidacy, 102), o.next(third, KindCandidacy, 102))
+	require.Equal(t, []string{"cancel: resigned"}, o.at(620, ResignAsked{}))
+	require.Empty(t, o.at(660, TimerFired{}), "no more heartbeats")
+	require.Equal(t,
+		[]string{"lost 101: resigned", "publish resign 101 raising to 102 for 2147483650", "lost: resigned"},
+		o.at(670, WorkStopped{}))
+
+	o = leads(t)
+	o.at(620, ResignAsked{other.String()})
+	require.Contains(t, o.at(630, WorkStopped{}), "publish resign 101 raising to 102 for 2147483649", "whom it was told to name")
+
+	o = leads(t)
+	o.at(620, ResignAsked{})
+	require.Equal(t, []string{"lost 101: resigned", "lost: resigned"}, o.at(950, TimerFired{}), "work did not stop: nobody is told to lead")
+	require.Empty(t, o.at(960, WorkStopped{}))
+}
+
+// R28: a process that asks is heard by the leader only, and if it may.
+func TestAskingToResign(t *testing.T) {
+	ask := func(o *one, from protocol.NodeID) MessageRead {
+		e := o.script(from, KindResign, 101, "")
+		e.Message.Node, e.Message.Successor = me.String(), third.String()
+		return e
+	}
+	o := leads(t)
+	require.Equal(t, []string{"cancel: resigned"}, o.at(610, ask(o, me)))
+	require.Contains(t, o.at(620, WorkStopped{}), "publish resign 101 raising to 102 for 2147483650")
+
+	o = leads(t)
+	require.Equal(t, []string{"count not by the node it names"}, o.at(610, ask(o, other)))
+	o = leads(t, plain(PlainTrust))
+	require.Equal(t, []string{"cancel: resigned"}, o.at(610, ask(o, other)))
+	o = leads(t)
+	e := ask(o, me)
+	e.Message.Term = 100
+	require.Equal(t, []string{"count old term"}, o.at(610, e))
+	o = follows(t)
+	require.Empty(t, o.at(610, ask(o, me)))
+}
+
+func TestAResignOfAnotherInstanceIsNotBelieved(t *testing.T) {
+	o := follows(t)
+	e := o.stamped(other, KindResign, 101)
+	e.Message.Instance = instanceFor(third)
+	e.Message.Successor = me.String()
+	require.Equal(t, []string{"count not the leader's instance"}, o.at(200, e))
+	require.Equal(t, Time(600), o.wakes(), "the lease may still run")
+}
+
+// R29: it is not its own successor.
+func TestAResignerWaits(t *testing.T) {
+	resigned := func() *one {
+		o := leads(t)
+		o.at(610, ResignAsked{})
+		o.at(620, WorkStopped{})
+		o.at(630, o.own(KindResign, 101))
+		return o
+	}
+	o := resigned()
+	require.Empty(t, o.at(2119, TimerFired{}))
+	require.Equal(t, []string{"publish election 102"}, o.at(2120, TimerFired{}), "3F after")
+
+	o = resigned()
+	o.at(700, o.stamped(other, KindClaim, 102))
+	o.s.stand = Never
+	require.Equal(t, Time(1200), o.wakes(), "or once another has led")
+}
+
+// R30: the successor claims at once, others leave it the window.
+func TestASuccessorClaimsAtOnce(t *testing.T) {
+	o := follows(t)
+	e := o.stamped(other, KindResign, 101)
+	e.Message.Successor = me.String()
+	require.Equal(t, []string{"publish leader 102 expecting 2", "lost: resigned"}, o.at(200, e))
+
+	o = follows(t)
+	e = o.stamped(other, KindResign, 101)
+	e.Message.Successor = third.String()
+	require.Equal(t, []string{"lost: resigned"}, o.at(200, e))
+	require.Equal(t, []string{"publish election 102"}, o.at(250, TimerFired{}))
+
+	o = follows(t)
+	o.at(150, WithdrawAsked{})
+	e = o.stamped(other, KindResign, 101)
+	e.Message.Successor = me.String()
+	require.Equal(t, []string{"lost: resigned"}, o.at(200, e), "an observer is nobody's successor")
+
+	o = follows(t)
+	o.at(150, Disconnected{})
+	e = o.stamped(other, KindResign, 101)
+	e.Message.Successor = me.String()
+	require.Equal(t, []string{"lost: resigned"}, o.at(200, e), "in the history it is an old one")
+}
+
+// R30: a leader knows the best candidate since its claim.
+func TestTheBestCandidateSucceeds(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		read func(o *one)
+		want string
+	}{
+		{"the highest", func(o *one) { o.at(610, o.next(third, KindCandidacy, 102), o.next(other, KindCandidacy, 102)) }, third.String()},
+		{"a lower one", func(o *one) { o.at(610, o.next(low, KindCandidacy, 102)) }, low.String()},
+		{"no script", func(o *one) { o.at(610, o.script(third, KindCandidacy, 102, "")) }, ""},
+		{"not of an old term", func(o *one) { o.at(610, o.next(third, KindCandidacy, 101)) }, ""},
+	} {
+		o := leads(t)
+		test.read(o)
+		o.at(620, ResignAsked{})
+		require.Equal(t, test.want, o.s.lease.Heir, test.name)
+	}
+	o := leadsAlmost(t)
+	o.at(560, o.next(third, KindCandidacy, 101))
+	o.at(600, o.own(KindClaim, 101))
+	o.at(620, ResignAsked{})
+	require.Empty(t, o.s.lease.Heir, "not of before the claim")
+}
+
+func TestFollowersLetTheLeaderKnow(t *testing.T) {
+	o := candidate(t)
+	o.at(10, TimerFired{})
+	o.at(100, o.stamped(other, KindClaim, 101))
+	require.LessOrEqual(t, o.wakes(), Time(600))
+	at := o.wakes()
+	require.Equal(t, []string{"publish election 102"}, o.at(at, TimerFired{}), "once to each leader")
+	o.at(at, o.stamped(other, KindHeartbeat, 101))
+	require.Equal(t, at+500, o.wakes(), "and not again")
+
+	o = candidate(t)
+	o.at(10, TimerFired{})
+	o.at(100, o.stamped(other, KindClaim, 101), o.next(third, KindCandidacy, 102))
+	require.Empty(t, o.at(o.wakes(), TimerFired{}), "nobody needs a lower one")
+}
+
+// R31: own candidacy read back, window, rank.
+func TestACampaign(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		higher []protocol.NodeID // read in the window
+		claims Time
+	}{
+		{"alone", nil, 560},
+		{"with a lower one", []protocol.NodeID{low}, 560},
+		{"with a higher one", []protocol.NodeID{other}, 600},
+		{"with the same twice", []protocol.NodeID{other, other}, 600},
+		{"with two", []protocol.NodeID{other, third}, 640},
+		{"with five", []protocol.NodeID{other, third, third + 1, third + 2, third + 3}, 680},
+	} {
+		o := candidate(t)
+		o.at(10, TimerFired{})
+		require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, TimerFired{}), test.name)
+		require.Equal(t, Time(1000), o.wakes(), "it waits for its own candidacy")
+		o.at(510, o.own(KindCandidacy, 0))
+		for _, n := range test.higher {
+			o.at(520, o.next(n, KindCandidacy, 101))
+		}
+		for at := Time(530); at < test.claims; at += 10 {
+			require.Empty(t, o.at(at, TimerFired{}), test.name)
+		}
+		require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(test.claims, TimerFired{}), test.name)
+	}
+}
+
+func TestACandidacyIsNotReadBack(t *testing.T) {
+	o := candidate(t)
+	o.at(10, TimerFired{})
+	o.at(500, TimerFired{})
+	first := o.own(KindCandidacy, 0)
+	require.Equal(t, []string{"publish election 101"}, o.at(1000, TimerFired{}), "again")
+	require.Empty(t, o.at(1010, first), "an earlier one of the round does")
+	require.Equal(t, gathering, o.s.phase)
+}
+
+func TestALowerCandidateIsSilent(t *testing.T) {
+	o := candidate(t)
+	o.at(10, TimerFired{})
+	o.at(490, o.next(other, KindCandidacy, 101))
+	require.Equal(t, []string{"none: silent"}, o.at(500, TimerFired{}), "a higher one has announced itself")
+	require.Equal(t, Time(600), o.wakes(), "it leaves that one two windows")
+	require.Empty(t, o.at(600, TimerFired{}))
+	require.Equal(t, Time(640), o.wakes(), "and a rank")
+	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(640, TimerFired{}))
+}
+
+func TestAHeartbeatEndsACandidacy(t *testing.T) {
+	o := candidate(t)
+	o.at(10, TimerFired{})
+	o.at(500, TimerFired{})
+	o.at(510, o.stamped(other, KindHeartbeat, 101), o.own(KindCandidacy, 0))
+	require.Equal(t, following, o.s.phase)
+	require.Empty(t, o.at(560, TimerFired{}))
+}
+
+// R32, H03: candidacies count in their round.
+func TestOldCandidaciesDoNotCount(t *testing.T) {
+	o := candidate(t)
+	o.at(1, o.next(third, KindCandidacy, 103)) // and then it died
+	o.at(2, o.stamped(other, KindHeartbeat, 103))
+	o.s.stand = Never
+	require.Equal(t, []string{"count old term"}, o.at(3, o.next(third, KindCandidacy, 103)))
+	o.at(502, TimerFired{})
+	require.Equal(t, announced, o.s.phase)
+	o.at(510, o.own(KindCandidacy, 0))
+	require.Equal(t, []string{"publish leader 104 expecting 2"}, o.at(560, TimerFired{}), "of rank 0")
+}
+
+// H03: a late claim of an earlier term changes nothing.
+func TestAnEarlierTermIsOver(t *testing.T) {
+	o := follows(t)
+	o.at(200, o.stamped(third, KindClaim, 104))
+	o.s.stand = Never
+	late := o.next(other, KindHeartbeat, 101)
+	late.Term = 101 // no registry stores this
+	require.Equal(t, []string{"count old term"}, o.at(300, late))
+	require.Equal(t, third.String(), o.s.view.Leader)
+}
+
+// H05: the first accepted claim decides.
+func TestASecondClaimOfATermIsVoid(t *testing.T) {
+	o := follows(t)
+	require.Equal(t, []string{"count term has another leader"}, o.at(200, o.stamped(third, KindClaim, 101)))
+	require.Equal(t, other.String(), o.s.view.Leader)
+}
+
+// R33: to whom a leader gives way.
+func TestPreemption(t *testing.T) {
+	stood := func(o *one, n protocol.NodeID, seen protocol.Seq) MessageRead {
+		e := o.next(n, KindCandidacy, 102)
+		e.Message.Seen = seen
+		return e
+	}
+	led := func(change ...func(*Settings)) *one {
+		o := leads(t, change...) // its claim is 2
+		o.at(650, TimerFired{})
+		o.at(660, o.own(KindHeartbeat, 101)) // 3
+		o.at(750, TimerFired{})
+		o.at(760, o.own(KindHeartbeat, 101)) // 4
+		return o
+	}
+	for _, test := range []struct {
+		name  string
+		o     *one
+		node  protocol.NodeID
+		seen  protocol.Seq
+		yield bool
+	}{
+		{"never", led(), other, 4, false},
+		{"always", led(preempting(0)), other, 4, true},
+		{"the heartbeat before", led(preempting(0)), other, 3, true},
+		{"an older one", led(preempting(0)), other, 2, false},
+		{"none at all", led(preempting(0)), other, 0, false},
+		{"a lower one", led(preempting(0)), low, 4, false},
+		{"after d", led(preempting(100 * time.Millisecond)), other, 4, true},
+		{"before d", led(preempting(time.Second)), other, 4, false},
+	} {
+		want := []string{}
+		if test.yield {
+			want = []string{"cancel: preempted"}
+		}
+		require.Equal(t, want, test.o.at(770, stood(test.o, test.node, test.seen)), test.name)
+	}
+	o := led(preempting(0))
+	e := stood(o, other, 4)
+	e.Message.Instance = protocol.Instance{}
+	require.Empty(t, o.at(770, e), "a script")
+}
+
+func TestWhoDidNotSucceedIsNotYieldedTo(t *testing.T) {
+	o := candidate(t, preempting(0))
+	o.at(1, o.stamped(low, KindClaim, 101))
+	e := o.stamped(low, KindResign, 101)
+	e.Message.Successor = other.String()
+	o.at(2, e)
+	o.s.stand = Never
+	o.at(52, TimerFired{}) // other did not claim
+	o.at(52, o.own(KindCandidacy, 0))
+	o.at(102, TimerFired{})
+	require.Contains(t, o.at(110, o.own(KindClaim, 102)), "lead 102 until 502")
+	again := func() MessageRead { return o.next(other, KindCandidacy, 103) }
+	require.Empty(t, o.at(120, again()))
+	require.Equal(t, []string{"cancel: resigned"}, o.at(130, ResignAsked{}))
+	require.Empty(t, o.s.lease.Heir)
+	require.Equal(t, other.String(), o.s.barred)
+}
+
+func TestAHigherFollowerStandsAgain(t *testing.T) {
+	o := follows(t, preempting(time.Minute))
+	o.s.stand = o.s.quiet.Add(-100 * time.Millisecond)
+	at := o.wakes()
+	require.Equal(t, []string{"publish election 102"}, o.at(at, TimerFired{}))
+	require.Equal(t, Time(at+5000), o.s.stand/Time(time.Millisecond), "10F after")
+
+	o = follows(t, preempting(time.Second))
+	o.s.stand = o.s.quiet.Add(-100 * time.Millisecond)
+	o.at(o.wakes(), TimerFired{})
+	require.Equal(t, Time(100+1000+100), o.s.stand/Time(time.Millisecond), "when the leader may be preempted")
+}
+
+// R35: one hold, renewed by new heartbeats of the same script.
+func TestAScriptIsWaitedForOnce(t *testing.T) {
+	o := candidate(t)
+	o.at(10, TimerFired{})
+	require.Equal(t, []string{"leader 2147483649 150 plain"}, o.at(300, o.script(other, KindClaim, 150, "1764500000")))
+	require.Empty(t, o.at(500, TimerFired{}))
+	require.Equal(t, Time(800), o.wakes())
+	require.Empty(t, o.at(600, o.script(other, KindHeartbeat, 150, "1764500001")))
+	require.Equal(t, Time(1100), o.wakes(), "renewed")
+
+	require.Equal(t, []string{"count repeated"}, o.at(700, o.script(other, KindHeartbeat, 150, "1764500001")), "H08: replayed")
+	require.Equal(t, []string{"count repeated"}, o.at(700, o.script(other, KindHeartbeat, 150, "1764500000")), "and going back")
+	require.Equal(t, []string{"count held already"}, o.at(700, o.script(other, KindClaim, 151, "1764500009")), "another claim")
+	require.Equal(t, []string{"count held already"}, o.at(700, o.script(third, KindHeartbeat, 150, "1764500009")), "another script")
+	require.Equal(t, Time(1100), o.wakes())
+
+	require.Equal(t, []string{"publish election 152", "lost: silent"}, o.at(1100, TimerFired{}))
+	require.Equal(t, []string{"count held already"}, o.at(1110, o.script(other, KindHeartbeat, 152, "1764500010")), "a campaign is not stopped")
+
+	o.at(1120, o.stamped(third, KindClaim, 152), o.stamped(third, KindResign, 152))
+	require.Equal(t, []string{"leader 2147483649 160 plain"}, o.at(1130, o.script(other, KindClaim, 160, "")), "the next leaderless time is another")
+}
+
+// H08: a leader's clock may be anywhere; its heartbeats are new or they are not.
+func TestOnlyNewHeartbeatsOfAScriptCount(t *testing.T) {
+	for _, test := range []struct {
+		first, second string
+		renews        bool
+	}{
+		{"1764500000", "1764500001", true},
+		{"1764500000", "1764500000", false},
+		{"1764500000", "1764499999", false},
+		{"1764500000", "1764500000.0", true},
+		{"2025-11-30T10:53:20Z", "2025-11-30T10:53:21Z", true},
+		{"2031-01-01T00:00:00Z", "2031-01-01T00:00:05Z", true},
+		{"", "", false},
+		{"7", "8", true},
+	} {
+		o := candidate(t)
+		o.at(100, o.script(other, KindHeartbeat, 150, test.first))
+		o.at(200, o.script(other, KindHeartbeat, 150, test.second))
+		want := Time(600)
+		if test.renews {
+			want = 700
+		}
+		require.Equal(t, want, o.s.hold.Until/Time(time.Millisecond), "%s, then %s", test.first, test.second)
+	}
+}
+
+func TestTheLastScriptOfTheHistoryIsWaitedFor(t *testing.T) {
+	o := observer(t)
+	o.at(0, CampaignAsked{})
+	o.at(1, o.script(other, KindHeartbeat, 150, "5"), o.script(third, KindHeartbeat, 160, "6"))
+	o.at(2, o.marker())
+	o.at(12, TimerFired{})
+	require.Equal(t, []string{"leader 2147483650 160 plain"}, o.at(300, o.script(third, KindHeartbeat, 160, "7")))
+	require.Empty(t, o.at(502, TimerFired{}))
+}
+
+// Contract of observers: they end in the true state.
+func TestObserversSee(t *testing.T) {
+	o := observer(t)
+	require.Empty(t, o.at(0, o.stamped(third, KindClaim, 90), o.stamped(other, KindClaim, 101), o.marker()), "the history is not news")
+	require.Equal(t, []string{"leader 2147483649 101"}, o.at(50, o.stamped(other, KindHeartbeat, 101)))
+	require.Equal(t, []string{"changed 2147483650 102"}, o.at(100, o.stamped(third, KindClaim, 102)))
+	require.Equal(t, []string{"changed 2147483650 103"}, o.at(200, o.stamped(third, KindClaim, 103)))
+	require.Equal(t, []string{"lost: silent"}, o.at(700, TimerFired{}))
+	require.Equal(t, Time(-1), o.wakes(), "an observer does nothing about it")
+	require.Equal(t, []string{"leader 2147483650 103"}, o.at(800, o.stamped(third, KindHeartbeat, 103)), "it lives")
+	require.Equal(t, []string{"lost: resigned"}, o.at(900, o.stamped(third, KindResign, 103)))
+}
+
+func TestAnObserverOfAnEmptyTopicSeesNobody(t *testing.T) {
+	o := observer(t)
+	require.Empty(t, o.at(0, o.marker()))
+	require.Equal(t, []string{"none: silent"}, o.at(500, TimerFired{}))
+}
+
+func TestAnObserverDoesNotSeeTermsFall(t *testing.T) {
+	o := observer(t)
+	o.at(0, o.marker())
+	o.at(1, o.stamped(other, KindClaim, 150))
+	o.epoch, o.seq, o.fence = protocol.Epoch{ID: 2, Born: 90}, 0, protocol.Fence{}
+	require.Equal(t, []string{"lost: epoch"}, o.at(2, o.marker()))
+	require.Equal(t, []string{"none: term below known floor"}, o.at(3, o.stamped(third, KindClaim, 150)))
+	require.Equal(t, []string{"leader 2147483649 151"}, o.at(4, o.stamped(other, KindClaim, 151)))
+}
+
+func TestAnObserverSeesScripts(t *testing.T) {
+	o := observer(t)
+	o.at(0, o.marker())
+	require.Equal(t, []string{"leader 2147483649 5 plain"}, o.at(1, o.script(other, KindClaim, 5, "")))
+	require.Equal(t, []string{"lost: silent"}, o.at(501, TimerFired{}))
+	require.Equal(t, []string{"leader 2147483649 5 plain"}, o.at(600, o.script(other, KindHeartbeat, 5, "7")), "late, but there")
+	require.Equal(t, []string{"count held already"}, o.at(610, o.script(third, KindClaim, 4, "")), "terms do not fall")
+	require.Equal(t, []string{"changed 2147483650 6 plain"}, o.at(620, o.script(third, KindClaim, 6, "")))
+	require.Equal(t, []string{"changed 2147483649 107"}, o.at(630, o.stamped(other, KindClaim, 107)))
+}
+
+func TestRepeatedMessagesAreVoid(t *testing.T) {
+	o := follows(t)
+	e := o.stamped(other, KindHeartbeat, 101)
+	o.at(200, e)
+	require.Equal(t, []string{"count repeated"}, o.at(650, e))
+	require.Equal(t, Time(700), o.wakes())
+}
+
+func TestAGapStartsTheSilenceAnew(t *testing.T) {
+	o := follows(t)
+	o.at(400, GapFound{})
+	require.Equal(t, Time(900), o.wakes())
+}
+
+func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
+	o := follows(t)
+	_, actions := o.s.Step(Time(300*time.Millisecond), TimerFired{})
+	require.Equal(t, []Action{SetTimer{Time(600 * time.Millisecond)}}, actions)
+}
+
+func TestPublishesCarryWhatTheyNeed(t *testing.T) {
+	var sent []Send
+	collect := func(o *one, ms Time, e Event) {
+		s, actions := o.s.Step(ms*Time(time.Millisecond), e)
+		o.s = s
+		for _, a := range actions {
+			if a, ok := a.(Send); ok {
+				sent = append(sent, a)
+			}
+		}
+	}
+	o := candidate(t)
+	o.at(10, TimerFired{})
+	collect(o, 500, TimerFired{})
+	o.at(500, o.own(KindCandidacy, 0))
+	collect(o, 550, TimerFired{})
+	o.at(600, o.own(KindClaim, 101))
+	collect(o, 650, TimerFired{})
+	o.at(660, ResignAsked{})
+	collect(o, 670, WorkStopped{})
+
+	mine := func(k Kind, priority int64) Message {
+		return Message{Kind: k, Node: me.String(), Term: 101, Priority: priority, Instance: instanceFor(me)}
+	}
+	usual := DefaultPriority(me.String()) // it is not written
+	ms := func(n Time) Time { return n * Time(time.Millisecond) }
+	require.Equal(t, []Send{
+		{Attempt: 2, Message: mine(KindCandidacy, 0), Slot: "candidacy", Until: ms(1000)},
+		{Attempt: 3, Message: mine(KindClaim, usual), Until: ms(950), Condition: protocol.Condition{
+			Topic: "election:group", Epoch: 1, Term: 101, HasExpect: true, Expect: 0, Raise: 101,
+		}},
+		{Attempt: 4, Message: mine(KindHeartbeat, usual), Slot: "heartbeat", Until: ms(950), Condition: protocol.Condition{
+			Topic: "election:group", Epoch: 1, Term: 101,
+		}},
+		{Attempt: 5, Message: mine(KindResign, usual), Until: ms(670 + 1500), Condition: protocol.Condition{
+			Topic: "election:group", Epoch: 1, Term: 101, Raise: 102,
+		}},
+	}, sent)
+}
+
+// Without fences the order of (term, priority, node) decides.
+
+func bestEffort(c *Settings) { c.BestEffort = true }
+
+func openCandidate(t *testing.T) *one {
+	t.Helper()
+	o := candidate(t, bestEffort)
+	o.at(10, TimerFired{})
+	require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, TimerFired{}))
+	require.Equal(t, []string{"publish leader 101"}, o.at(550, TimerFired{}))
+	return o
+}
+
+func TestBestEffortLeads(t *testing.T) {
+	o := openCandidate(t)
+	require.Equal(t, []string{"lead 101 until 950", "leader 2147483648 101"}, o.at(570, TimerFired{}), "once an objection would be here")
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, TimerFired{}))
+	o.at(651, Acked{o.s.attempt, o.s.epoch.ID})
+	require.Equal(t, Time(1050), o.until(), "as long as the link takes heartbeats")
+	o.at(660, o.next(low, KindClaim, 101))
+	require.True(t, o.s.leads(), "a lower one of the same term does not count")
+	require.Equal(t, []string{"cancel: superseded", "lost 101: superseded", "changed 2147483649 101"}, o.at(670, o.next(other, KindHeartbeat, 101)))
+}
+
+// H05: in whatever order they are read, all end with the same leader.
+func TestBestEffortConverges(t *testing.T) {
+	orders := [][]protocol.NodeID{{low, other, third}, {low, third, other}, {other, low, third}, {other, third, low}, {third, low, other}, {third, other, low}}
+	for _, order := range orders {
+		o := openCandidate(t)
+		for _, n := range order {
+			o.at(560, o.next(n, KindClaim, 101))
+		}
+		require.False(t, o.s.leads())
+		require.Equal(t, third.String(), o.s.view.Leader)
+		o.at(570, o.next(low, KindClaim, 103))
+		require.Equal(t, low.String(), o.s.view.Leader, "a higher term is above all")
+		require.Equal(t, []string{"count old term"}, o.at(580, o.next(third, KindHeartbeat, 101)))
+	}
+}
+
+func TestBestEffortResigns(t *testing.T) {
+	o := openCandidate(t)
+	o.at(570, TimerFired{})
+	o.at(580, o.next(other, KindCandidacy, 102), ResignAsked{})
+	require.Contains(t, o.at(590, WorkStopped{}), "publish resign 101 for 2147483649")
+
+	o = candidate(t, bestEffort)
+	o.at(1, o.next(other, KindClaim, 101))
+	e := o.next(other, KindResign, 101)
+	e.Message.Successor = me.String()
+	require.Equal(t, []string{"publish leader 102", "lost: resigned"}, o.at(2, e))
+}
+
+func TestBestEffortFollowsScripts(t *testing.T) {
+	o := candidate(t, bestEffort)
+	e := o.script(other, KindClaim, 150, "")
+	e.Sender = 0 // the link does not tell
+	require.Equal(t, []string{"leader 2147483649 150"}, o.at(1, e))
+	o = candidate(t, bestEffort, plain(PlainIgnore))
+	require.Equal(t, []string{"count plain messages are ignored"}, o.at(1, o.script(other, KindClaim, 150, "")))
+	require.Equal(t, []string{"leader 2147483649 150"}, o.at(1, o.next(other, KindClaim, 150)))
+}
