@@ -355,6 +355,23 @@ func TestWithdrawnPublishIsNotSentAgain(t *testing.T) {
 	})
 }
 
+// Nobody looks at this Pending until all is over.
+func TestPublishThatEndsBehindBulkIsNotSent(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		reg.SetLink("a", fakeregistry.Host, fakeregistry.Link{Latency: latency, Bandwidth: 1 << 20})
+		c := join(t, reg, "a")
+		big := strings.Repeat("x", 512<<10)
+		bulk := publish(t, c, big, big, big, big)
+		late := c.Publish(within(t, 100*time.Millisecond), client.Publication{Topic: "late"})
+		acked(t, bulk[3])
+		time.Sleep(time.Minute)
+		require.Empty(t, reg.Messages("late"))
+		_, err := late.Wait(t.Context())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, protocol.ErrUnknownOutcome)
+	})
+}
+
 func TestPublishBlocksWhileTheWindowIsFull(t *testing.T) {
 	bubbleWith(t, limited(registry.Limits{InFlight: 3}), func(t *testing.T, reg *fakeregistry.Registry) {
 		c := join(t, reg, "a") // its own window is larger

@@ -111,6 +111,27 @@ func TestRetriesSlowDown(t *testing.T) {
 	})
 }
 
+// A connection that was good for a while is not paid for with the delays of the
+// outage before it.
+func TestRetriesBeginAnewAfterAGoodConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := join(t, reg, "a")
+		e := c.Events()
+		for range 5 {
+			reg.RefuseConnects(20, protocol.ErrInternal)
+			reg.Disconnect("a")
+			until[client.Connected](t, e)
+			time.Sleep(time.Minute)
+			reg.Disconnect("a")
+			until[client.Disconnected](t, e)
+			start := time.Now()
+			until[client.Connected](t, e)
+			require.Less(t, time.Since(start), 200*time.Millisecond)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // A registry that takes clients and throws them out again does not make them
 // come at once each time.
 func TestRetriesSlowDownThoughTheRegistryWelcomes(t *testing.T) {
