@@ -64,7 +64,7 @@ func collectCommands(cmd *cobra.Command, into map[string]manifestCommand) {
 		if !c.IsAvailableCommand() || c.Name() == "help" || c.Name() == "completion" {
 			continue
 		}
-		if c.Runnable() {
+		if c.Runnable() && c.Annotations["group"] == "" {
 			into[c.CommandPath()[len(c.Root().Name())+1:]] = describeCommand(c)
 		}
 		collectCommands(c, into)

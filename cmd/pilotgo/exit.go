@@ -95,7 +95,7 @@ func describe(err error) *failure {
 	case errors.Is(err, errors.ErrUnsupported):
 		f.code, f.exit = protocol.ErrUnsupported.Name(), exitUsage
 	case errors.As(err, &path):
-		f.code = codeIO
+		f.code, f.hint = codeIO, "see that it exists, may be used, and has room on its disk"
 	}
 	return f
 }

@@ -15,7 +15,7 @@ func (a *app) registryCommand() *cobra.Command {
 		Short: "Serve a registry, and look after those this node knows",
 		Example: `  pilotgo registry serve
   pilotgo registry info 10.0.0.7`,
-		Annotations: newKind,
+		Annotations: map[string]string{"exit": newKind["exit"], "group": "only"},
 		Args: func(cmd *cobra.Command, args []string) error {
 			e := usagef("usage: pilotgo registry COMMAND")
 			if len(args) > 0 {
