@@ -76,7 +76,7 @@ func TestResendKeepsKeyAndWhatWasKnownWithIt(t *testing.T) {
 		tape := record(t, reg, func(h fakeregistry.Heard) fakeregistry.Answer {
 			if _, hello := h.Frame.(*protocol.Hello); hello && h.Session > 1 {
 				return answer(&protocol.Welcome{
-					Version: 1, Node: c.Self().Node, Epoch: protocol.Epoch{ID: 77}, Head: 99,
+					Version: 1, Node: c.Self().Node, Epoch: protocol.Epoch{ID: 77},
 					Limits: protocol.Limits{Payload: 1000, InFlight: 10},
 				})
 			}
@@ -92,8 +92,11 @@ func TestResendKeepsKeyAndWhatWasKnownWithIt(t *testing.T) {
 		reg.HealAll()
 		time.Sleep(time.Minute)
 
+		publish(t, c, "3")
+		time.Sleep(time.Second)
+
 		got := frames[*protocol.Publish](tape)
-		require.Len(t, got, 4)
+		require.Len(t, got, 5)
 		self := c.Self().Instance
 		require.Equal(t, append(self[:], 0, 0, 0, 0, 0, 0, 0, 2), got[0].Key)
 		require.Equal(t, got[0].Key, first.Key())
@@ -105,6 +108,8 @@ func TestResendKeepsKeyAndWhatWasKnownWithIt(t *testing.T) {
 			f.Flags |= protocol.FlagResend
 			require.Equal(t, f, got[i+2], "in another epoch too")
 		}
+		require.Equal(t, protocol.EpochID(77), got[4].Epoch)
+		require.Zero(t, got[4].Head)
 	})
 }
 

@@ -205,6 +205,45 @@ func TestDrainSaysWhenToComeBack(t *testing.T) {
 	})
 }
 
+func TestRefusedPublishOfADrainingRegistryGoesToTheNextSession(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		tape := record(t, reg, func(h fakeregistry.Heard) fakeregistry.Answer {
+			f, ok := h.Frame.(*protocol.Publish)
+			switch {
+			case !ok:
+				return fakeregistry.Answer{}
+			case h.Session == 1 && f.N > 1:
+				return answer(&protocol.Refuse{N: f.N, Code: protocol.ErrDraining, RetryAfter: 10 * time.Second})
+			}
+			return answer(&protocol.Acks{List: []protocol.Ack{{N: f.N, Seq: 1}}})
+		})
+		c := join(t, reg, "a")
+		start := time.Now()
+		list := publish(t, c, "1", "2", "3")
+		acked(t, list[0])
+		require.Less(t, time.Since(start), time.Second)
+		for _, p := range list {
+			acked(t, p)
+		}
+		require.Greater(t, time.Since(start), 10*time.Second)
+		// Not marked as sent again: it was refused for certain.
+		require.Equal(t, []string{"1", "2", "3", "2", "3"}, tape.payloads())
+	})
+}
+
+func TestRefusedClientComesBackWhenItIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := join(t, reg, "a")
+		e := c.Events()
+		reg.Fail(fakeregistry.Failure{Op: fakeregistry.OpConnect, Code: protocol.ErrRateLimited, RetryAfter: 10 * time.Second})
+		reg.Disconnect("a")
+		require.GreaterOrEqual(t, until[client.DialFailed](t, e).Retry, 10*time.Second)
+		start := time.Now()
+		until[client.Connected](t, e)
+		require.Greater(t, time.Since(start), 10*time.Second)
+	})
+}
+
 // A hard error stays one until somebody changes something: calls do not wait.
 func TestHardErrorsFailCallsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
@@ -355,8 +394,9 @@ func TestSeveralAddressesOfOneLog(t *testing.T) {
 		n := simnet.New(simnet.Options{Latency: latency})
 		t.Cleanup(n.Close)
 		log := memlog.New(memlog.Options{}) // as if it were on a cluster
+		stops := map[string]func(){}
 		for _, node := range []string{"one", "two"} {
-			serve(t, n, node, registry.Options{Log: log, Key: fakeregistry.Key("registry")})
+			stops[node] = serve(t, n, node, registry.Options{Log: log, Key: fakeregistry.Key("registry")})
 		}
 		n.Isolate("one")
 		c, err := client.Dial(t.Context(), n.Addr("one")+","+n.Addr("two"), client.Options{Key: fakeregistry.Key("a"), NoState: true, PacketConn: n.Listen("a")})
@@ -369,6 +409,11 @@ func TestSeveralAddressesOfOneLog(t *testing.T) {
 		n.HealAll()
 		n.Isolate("two")
 		require.Equal(t, n.Addr("one"), until[client.Connected](t, e).Address)
+		n.HealAll()
+		start := time.Now()
+		stops["one"]()
+		require.Equal(t, n.Addr("two"), until[client.Connected](t, e).Address)
+		require.Less(t, time.Since(start), time.Second, "the other address comes first")
 	})
 }
 

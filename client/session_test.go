@@ -116,6 +116,9 @@ func TestOutboxNeverSendsWhatWasWithdrawn(t *testing.T) {
 	d.box.withdraw(d.made[0]) // sent: the registry has its place
 	d.box.withdraw(d.made[2]) // not sent: its place is free
 	d.box.withdraw(d.made[3]) // blocked
+	d.add()
+	require.Equal(t, "6 blocked", d.said(), "it does not overtake those that wait")
+	d.box.withdraw(d.made[5])
 	require.Equal(t, d.made[4], d.box.admit())
 	require.Nil(t, d.box.admit())
 	require.Nil(t, d.box.next(), "two are in the air")
