@@ -81,6 +81,31 @@ type Refused struct {
 	Fence   protocol.Fence   // on ErrStaleTerm and ErrConflict
 }
 
+// AnswerOf makes the event of a publish's result: of its ack, which was given in
+// an epoch, or of its error. What is not surely a refusal is no answer.
+func AnswerOf(attempt uint64, epoch protocol.EpochID, err error) Event {
+	if err == nil {
+		return Acked{attempt, epoch}
+	}
+	var e *protocol.Error
+	if !errors.As(err, &e) || !refuses(e.Code) {
+		return Unanswered{attempt}
+	}
+	return Refused{Attempt: attempt, Code: e.Code, Epoch: e.Epoch, Fence: e.Fence}
+}
+
+// refuses reports whether a registry answers so what is not in its log.
+func refuses(c protocol.Code) bool {
+	switch c {
+	case protocol.ErrStaleTerm, protocol.ErrConflict, protocol.ErrWrongEpoch,
+		protocol.ErrDenied, protocol.ErrRateLimited, protocol.ErrStorageFull, protocol.ErrTooLarge,
+		protocol.ErrInvalid, protocol.ErrInvalidTopic, protocol.ErrLimit, protocol.ErrUnsupported:
+		return true
+	default:
+		return false
+	}
+}
+
 // Unanswered: whether a publish is, or will be, in the log cannot be told. The
 // member waits until it has read it or can lead by it no more.
 type Unanswered struct{ Attempt uint64 }

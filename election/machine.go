@@ -699,9 +699,9 @@ func (WithdrawAsked) happen(x *step) {
 
 func (TimerFired) happen(x *step) {
 	x.fade()
-	x.letKnow()
 	for x.advance() {
 	}
+	x.letKnow()
 }
 
 // advance goes one phase on if it is time, and reports whether it did.
@@ -760,6 +760,7 @@ func (x *step) ranking() int {
 // announce publishes a candidacy, unless a higher one is there already. Then
 // the window is for that one's to begin, and to pass.
 func (x *step) announce() {
+	x.stand = Never // it is known now
 	switch {
 	case x.BestEffort:
 		x.sendCandidacy()
@@ -800,20 +801,17 @@ func (x *step) giveUpClaim() {
 	x.listen()
 }
 
-// letKnow announces a follower once to each leader, as it may need a successor;
-// to one that can be preempted again and again.
+// letKnow announces a follower once to each leader, which may need a successor,
+// and again and again to one that it may preempt.
 func (x *step) letKnow() {
 	if !x.candidate || !x.caughtUp || x.phase != following || x.now < max(x.stand, x.bench) {
 		return
 	}
 	x.stand = Never
-	if x.now >= x.ready() {
-		return // it stands for the term after this one
-	}
 	again := 10 * x.Timing.Silence
-	if x.Preempt.Allowed {
+	if x.Preempt.Allowed && x.leader.Term != 0 && x.standing().above(x.leader.standing) {
 		x.stand = x.after(again)
-		if led := x.leader.Since.Add(x.Preempt.After + x.Timing.Heartbeat); x.leader.Term != 0 && led > x.now {
+		if led := x.leader.Since.Add(x.Preempt.After + x.Timing.Heartbeat); x.Preempt.After > 0 && led > x.now {
 			x.stand = min(x.stand, led)
 		}
 	}
@@ -827,10 +825,7 @@ func (x *step) letKnow() {
 func (x *step) send(s Send) uint64 {
 	x.attempt++
 	s.Attempt = x.attempt
-	s.Message.Node, s.Message.Instance = x.name, x.Instance
-	if s.Message.Priority = DefaultPriority(x.name); x.BestEffort || s.Message.Kind == KindCandidacy {
-		s.Message.Priority = x.Priority
-	}
+	s.Message.Node, s.Message.Instance, s.Message.Priority = x.name, x.Instance, x.Priority
 	if s.Condition.Term != 0 {
 		s.Condition.Topic, s.Condition.Epoch = x.Topic, x.epoch.ID
 	}

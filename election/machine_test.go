@@ -1,6 +1,9 @@
 package election
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -753,16 +756,27 @@ func TestWhoDidNotSucceedIsNotYieldedTo(t *testing.T) {
 }
 
 func TestAHigherFollowerStandsAgain(t *testing.T) {
-	o := follows(t, preempting(time.Minute))
-	o.s.stand = o.s.quiet.Add(-100 * time.Millisecond)
-	at := o.wakes()
-	require.Equal(t, []string{"publish election 102"}, o.at(at, TimerFired{}))
-	require.Equal(t, Time(at+5000), o.s.stand/Time(time.Millisecond), "10F after")
-
-	o = follows(t, preempting(time.Second))
-	o.s.stand = o.s.quiet.Add(-100 * time.Millisecond)
-	o.at(o.wakes(), TimerFired{})
-	require.Equal(t, Time(100+1000+100), o.s.stand/Time(time.Millisecond), "when the leader may be preempted")
+	for _, test := range []struct {
+		name   string
+		leader protocol.NodeID
+		after  time.Duration
+		again  Time // 0: never
+	}{
+		{"when the leader may be preempted", low, time.Second, 100 + 1000 + 100},
+		{"10F after", low, time.Minute, 300 + 5000},
+		{"10F after, also then", low, 0, 300 + 5000},
+		{"not to a higher leader", other, time.Second, 0},
+	} {
+		o := candidate(t, preempting(test.after))
+		o.at(100, o.stamped(test.leader, KindClaim, 101))
+		o.s.stand = Time(300 * time.Millisecond)
+		require.Equal(t, []string{"publish election 102"}, o.at(300, TimerFired{}), test.name)
+		if test.again == 0 {
+			require.Equal(t, Never, o.s.stand, test.name)
+			continue
+		}
+		require.Equal(t, test.again, o.s.stand/Time(time.Millisecond), test.name)
+	}
 }
 
 // R35: one hold, renewed by new heartbeats of the same script.
@@ -905,23 +919,91 @@ func TestPublishesCarryWhatTheyNeed(t *testing.T) {
 	o.at(660, ResignAsked{})
 	collect(o, 670, WorkStopped{})
 
-	mine := func(k Kind, priority int64) Message {
-		return Message{Kind: k, Node: me.String(), Term: 101, Priority: priority, Instance: instanceFor(me)}
+	mine := func(k Kind) Message {
+		return Message{Kind: k, Node: me.String(), Term: 101, Priority: priorityOf(me), Instance: instanceFor(me)}
 	}
-	usual := DefaultPriority(me.String()) // it is not written
 	ms := func(n Time) Time { return n * Time(time.Millisecond) }
 	require.Equal(t, []Send{
-		{Attempt: 2, Message: mine(KindCandidacy, 0), Slot: "candidacy", Until: ms(1000)},
-		{Attempt: 3, Message: mine(KindClaim, usual), Until: ms(950), Condition: protocol.Condition{
+		{Attempt: 2, Message: mine(KindCandidacy), Slot: "candidacy", Until: ms(1000)},
+		{Attempt: 3, Message: mine(KindClaim), Until: ms(950), Condition: protocol.Condition{
 			Topic: "election:group", Epoch: 1, Term: 101, HasExpect: true, Expect: 0, Raise: 101,
 		}},
-		{Attempt: 4, Message: mine(KindHeartbeat, usual), Slot: "heartbeat", Until: ms(950), Condition: protocol.Condition{
+		{Attempt: 4, Message: mine(KindHeartbeat), Slot: "heartbeat", Until: ms(950), Condition: protocol.Condition{
 			Topic: "election:group", Epoch: 1, Term: 101,
 		}},
-		{Attempt: 5, Message: mine(KindResign, usual), Until: ms(670 + 1500), Condition: protocol.Condition{
+		{Attempt: 5, Message: mine(KindResign), Until: ms(670 + 1500), Condition: protocol.Condition{
 			Topic: "election:group", Epoch: 1, Term: 101, Raise: 102,
 		}},
 	}, sent)
+}
+
+func TestAnswersOfPublishes(t *testing.T) {
+	f := protocol.Fence{K: 7, S: 9}
+	stale := &protocol.Error{Code: protocol.ErrStaleTerm, Epoch: 3, Fence: f}
+	for _, test := range []struct {
+		err  error
+		want Event
+	}{
+		{nil, Acked{5, 2}},
+		{fmt.Errorf("publish: %w", stale), Refused{Attempt: 5, Code: protocol.ErrStaleTerm, Epoch: 3, Fence: f}},
+		{protocol.Errorf(protocol.ErrRateLimited, "slower"), Refused{Attempt: 5, Code: protocol.ErrRateLimited}},
+		{protocol.Errorf(protocol.ErrUnknownOutcome, ""), Unanswered{5}},
+		{protocol.Errorf(protocol.ErrInternal, ""), Unanswered{5}},
+		{protocol.ErrNotConnected, Unanswered{5}},
+		{context.DeadlineExceeded, Unanswered{5}},
+	} {
+		require.Equal(t, test.want, AnswerOf(5, 2, test.err))
+	}
+}
+
+func TestReadingsOfMessages(t *testing.T) {
+	epoch := protocol.Epoch{ID: 3, Born: 9}
+	k := Key{instanceFor(me), 8}
+	m := &protocol.Message{
+		Seq: 7, Sender: me, Topic: "election:group", Key: k.Append(nil),
+		Payload: []byte(`{"type":"leader","leader":"2147483648"}`),
+		Fences:  []protocol.Mark{{Topic: "other", Term: 1}, {Topic: "election:group", Term: 42}},
+	}
+	e := ReadingOf(m, epoch)
+	require.Equal(t, MessageRead{
+		Epoch: epoch, Seq: 7, Sender: me, Key: k, Term: 42, Message: e.Message,
+	}, e)
+	require.Equal(t, KindClaim, e.Message.Kind)
+	m.Fences = nil
+	require.Equal(t, VoidTerm, ReadingOf(m, epoch).Void, "a plain one needs a term")
+	m.Payload = []byte("?")
+	require.Equal(t, VoidMalformed, ReadingOf(m, epoch).Void)
+}
+
+func TestAClaimGivenUpLeavesNothingDue(t *testing.T) {
+	o := leadsAlmost(t)
+	o.s.stand = o.s.due.Add(-time.Millisecond)
+	o.at(950, TimerFired{})
+	require.Greater(t, o.wakes(), Time(950))
+}
+
+func TestANegativePriorityIsAPriority(t *testing.T) {
+	negative := func(c *Settings) { c.Priority = -5 }
+	o := candidate(t, negative)
+	require.Equal(t, []string{"publish election 101"}, o.at(10, TimerFired{}), "no candidate is not a higher one")
+	o = leads(t)
+	e := o.next(low, KindCandidacy, 102)
+	e.Message.Priority = -7
+	o.at(610, e)
+	require.Equal(t, low.String(), o.s.best.Node)
+}
+
+func TestNodesCompareAsNumbers(t *testing.T) {
+	rising := []string{"9", "10", "2147483648", "", "1a", "9a", "agent"}
+	for i, a := range rising {
+		for k, b := range rising {
+			require.Equal(t, cmp.Compare(i, k), compareNodes(a, b), "%q and %q", a, b)
+		}
+	}
+	a, b := standing{Node: "1"}, standing{Node: "1", Instance: protocol.Instance{1}}
+	require.True(t, b.above(a))
+	require.False(t, a.above(b))
+	require.False(t, a.above(a))
 }
 
 // Without fences the order of (term, priority, node) decides.

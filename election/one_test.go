@@ -35,7 +35,7 @@ const (
 	low   = firstNode - 1
 )
 
-// priorities are as the ids are, but for scripts.
+// priorityOf is as the ids are.
 func priorityOf(n protocol.NodeID) int64 { return int64(n) - int64(me) }
 
 func instanceFor(n protocol.NodeID) protocol.Instance {

@@ -28,6 +28,7 @@ type sim struct {
 	wrote  map[protocol.EpochID]uint64 // highest claim accepted
 	broken []string                    // what went wrong
 	trace  func(format string, args ...any)
+	watch  func(p *proc, a Action) // may be nil
 
 	claims, conflicts, refused, candidacies, handovers int
 	leaderless                                         time.Duration
@@ -475,6 +476,9 @@ func (p *proc) happen(e Event) {
 
 func (p *proc) do(a Action) {
 	s := p.sim
+	if s.watch != nil {
+		s.watch(p, a)
+	}
 	switch a := a.(type) {
 	case Send:
 		b := &simPublish{send: a}
