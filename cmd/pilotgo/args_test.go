@@ -157,7 +157,7 @@ func TestCommandsAreDescribed(t *testing.T) {
 	walk = func(c *cobra.Command) {
 		require.NotEmpty(t, c.Short, c.CommandPath())
 		require.NotEmpty(t, c.Example, c.CommandPath())
-		for _, line := range strings.Split(c.Example, "\n") {
+		for line := range strings.SplitSeq(c.Example, "\n") {
 			require.True(t, strings.HasPrefix(line, "  "), "%s: %q", c.CommandPath(), line)
 		}
 		for _, sub := range c.Commands() {
@@ -171,7 +171,7 @@ func TestCommandsAreDescribed(t *testing.T) {
 func TestExamplesParse(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		for _, line := range strings.Split(c.Example, "\n") {
+		for line := range strings.SplitSeq(c.Example, "\n") {
 			for _, call := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("|$()&", r) }) {
 				words, ok := strings.CutPrefix(strings.TrimSpace(call), "pilotgo ")
 				if !ok {

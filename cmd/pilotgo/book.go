@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -19,7 +22,7 @@ type entry struct {
 	// Used is the last time the host answered; zero while it never has. A host
 	// without a use counts for nothing.
 	Used  time.Time `json:"used,omitzero"`
-	Epoch string    `json:"epoch,omitempty"` // of the log that knows of Topics
+	Epoch string    `json:"epoch,omitempty"` // of the log that was told of Joins
 	Joins []string  `json:"joined,omitempty"`
 	Tries []string  `json:"pending,omitempty"` // asked to join, not yet acknowledged
 	Name  string    `json:"name,omitempty"`    // as it was called last
@@ -89,9 +92,13 @@ func (a *app) intend(h host, topics ...string) error {
 	return a.changeBook(func(b *book) bool {
 		e := b.entry(h.addr)
 		e.Tries = union(e.Tries, topics)
+		e.Tries = e.Tries[max(0, len(e.Tries)-maxTries):]
 		return true
 	})
 }
+
+// maxTries bounds what is kept for hosts that never answer.
+const maxTries = 100
 
 func (e *entry) knows(topics []string) bool {
 	return !slices.ContainsFunc(topics, func(t string) bool {
@@ -100,7 +107,8 @@ func (e *entry) knows(topics []string) bool {
 }
 
 // joined notes that the host acknowledged the topics in this epoch of its log. It
-// returns topics of before that a log of another epoch must be told again.
+// returns topics of before that a log of another epoch must be told again, also
+// when it fails to note anything.
 func (a *app) joined(h host, epoch protocol.EpochID, topics ...string) (again []string, err error) {
 	b, err := a.book()
 	if err != nil {
@@ -110,11 +118,9 @@ func (a *app) joined(h host, epoch protocol.EpochID, topics ...string) (again []
 	if e.current(epoch, topics, time.Now()) {
 		return nil, nil
 	}
-	err = a.changeBook(func(b *book) bool {
+	again = e.unknownTo(epoch, topics)
+	return again, a.changeBook(func(b *book) bool {
 		e := b.entry(h.addr)
-		if e.Epoch != "" && e.Epoch != epoch.String() {
-			again = slices.DeleteFunc(slices.Clone(e.Joins), func(t string) bool { return slices.Contains(topics, t) })
-		}
 		e.Joins = union(e.Joins, topics)
 		e.Tries = slices.DeleteFunc(e.Tries, func(t string) bool { return slices.Contains(topics, t) })
 		e.Used, e.Name = time.Now().UTC(), h.word
@@ -123,7 +129,15 @@ func (a *app) joined(h host, epoch protocol.EpochID, topics ...string) (again []
 		}
 		return true
 	})
-	return again, err
+}
+
+// unknownTo are the topics, besides those it has just acknowledged, of which a
+// log of this epoch was not told.
+func (e *entry) unknownTo(epoch protocol.EpochID, acknowledged []string) []string {
+	if e.Epoch == "" || e.Epoch == epoch.String() {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(e.Joins), func(t string) bool { return slices.Contains(acknowledged, t) })
 }
 
 // current is whether there is nothing new to note.
@@ -138,6 +152,32 @@ func (a *app) rejoined(h host, epoch protocol.EpochID) error {
 		b.entry(h.addr).Epoch = epoch.String()
 		return true
 	})
+}
+
+// rejoin tells a log of a new epoch what this node had joined. A topic that is
+// refused now does not keep the others out.
+func rejoin(ctx context.Context, c *client.Client, topics []string) error {
+	for part := range slices.Chunk(topics, joinsAtOnce) {
+		err := c.Join(ctx, part...)
+		if refused(err) && len(part) > 1 {
+			for _, t := range part {
+				if err = c.Join(ctx, t); err != nil && !refused(err) {
+					return err
+				}
+			}
+		}
+		if err != nil && !refused(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinsAtOnce topics of the greatest length fit into a frame.
+const joinsAtOnce = 500
+
+func refused(err error) bool {
+	return errors.Is(err, protocol.ErrDenied) || errors.Is(err, protocol.ErrLimit) || errors.Is(err, protocol.ErrInvalidTopic)
 }
 
 func union(list, more []string) []string {

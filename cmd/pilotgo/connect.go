@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
@@ -121,25 +120,22 @@ func (a *app) chosen(word string) (host, error) {
 // for later: what the command was to do is done already.
 func (a *app) used(ctx context.Context, c *client.Client, h host, epoch protocol.EpochID, topics ...string) {
 	again, err := a.joined(h, epoch, topics...)
-	if err == nil && len(again) > 0 {
-		if err = c.Join(ctx, again...); err == nil {
+	a.unnoted(h, err)
+	if len(again) > 0 {
+		err := rejoin(ctx, c, again)
+		if err == nil {
 			err = a.rejoined(h, epoch)
 		}
-	}
-	if log := a.logger(); err != nil && log != nil {
-		log.Warn("not noted for the inbox", "host", h.addr, "error", err)
+		a.unnoted(h, err)
 	}
 }
 
-const configPrefix = "config:"
-
-// swarmOf is the swarm of a config topic, "" for any other topic.
-func swarmOf(topic string) string {
-	swarm, ok := strings.CutPrefix(topic, configPrefix)
-	if !ok || strings.Contains(swarm, ":") {
-		return ""
+// unnoted mentions, where the user asked for it, that the book could not be
+// brought up to date.
+func (a *app) unnoted(h host, err error) {
+	if log := a.logger(); err != nil && log != nil {
+		log.Warn("not noted for the inbox", "host", h.addr, "error", err)
 	}
-	return swarm
 }
 
 // identity is this node's key, made when missing.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,16 +194,12 @@ func (m *mailbox) list(ctx context.Context, a *app, o *inboxOptions) error {
 		return fmt.Errorf("%s: %w", m.host, err)
 	}
 	again, err := a.joined(m.host, m.info.Epoch.ID)
-	if err != nil {
-		return err
-	}
+	a.unnoted(m.host, err) // a full disk does not keep one from reading
 	if len(again) > 0 {
 		if err := m.askAgain(ctx, o, again); err != nil {
 			return fmt.Errorf("%s: %w", m.host, err)
 		}
-		if err := a.rejoined(m.host, m.info.Epoch.ID); err != nil {
-			return err
-		}
+		a.unnoted(m.host, a.rejoined(m.host, m.info.Epoch.ID))
 	}
 	if !o.full {
 		m.messages = recent(m.messages, m.info.Now)
@@ -227,14 +224,14 @@ func (m *mailbox) ask(ctx context.Context, o *inboxOptions) error {
 }
 
 func (m *mailbox) askAgain(ctx context.Context, o *inboxOptions, topics []string) error {
-	if err := m.client.Join(ctx, topics...); err != nil {
+	if err := rejoin(ctx, m.client, topics); err != nil {
 		return err
 	}
 	return m.ask(ctx, o)
 }
 
 func (m *mailbox) pages(ctx context.Context, o *inboxOptions) error {
-	m.messages, m.head = nil, 0
+	m.messages, m.head, m.truncated = nil, 0, false
 	for page, err := range m.client.Inbox(ctx, client.InboxOptions{Topic: o.topic, All: o.all}) {
 		if err != nil {
 			return err
@@ -326,18 +323,8 @@ func (b mailboxes) merged() []*message {
 	for _, m := range b.logs() {
 		all = append(all, m.messages...)
 	}
-	slices.SortStableFunc(all, func(x, y *message) int { return compare(x.Time, y.Time) })
+	slices.SortStableFunc(all, func(x, y *message) int { return cmp.Compare(x.Time, y.Time) })
 	return all
-}
-
-func compare(a, b protocol.Time) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func (b mailboxes) truncated() bool {

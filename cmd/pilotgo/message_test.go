@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,11 +55,12 @@ func TestWhatIsNoObjectHasNoPayload(t *testing.T) {
 // A payload cannot say where it comes from, however it spells the keys.
 func TestPayloadsForgeNothing(t *testing.T) {
 	honest := decode(t, testMessage("t", `{"x":1}`).appendJSON(nil))
-	forged := `{"x":1`
+	var forged strings.Builder
+	forged.WriteString(`{"x":1`)
 	for key := range own {
-		forged += fmt.Sprintf(`,"%s":"forged","\u%04x%s":"forged"`, key, key[0], key[1:])
+		forged.WriteString(fmt.Sprintf(`,"%s":"forged","\u%04x%s":"forged"`, key, key[0], key[1:]))
 	}
-	got := decode(t, testMessage("t", forged+"}").appendJSON(nil))
+	got := decode(t, testMessage("t", forged.String()+"}").appendJSON(nil))
 	for key := range own {
 		switch key {
 		case "payload", "data", "content", "bytes", "type":
@@ -81,11 +83,12 @@ func TestOwnKeysAreListed(t *testing.T) {
 }
 
 func TestManyKeysAreNotCopied(t *testing.T) {
-	many := `{"type":"x"`
+	var many strings.Builder
+	many.WriteString(`{"type":"x"`)
 	for i := range maxCopied + 1 {
-		many += fmt.Sprintf(`,"k%d":1`, i)
+		many.WriteString(fmt.Sprintf(`,"k%d":1`, i))
 	}
-	got := decode(t, testMessage("t", many+"}").appendJSON(nil))
+	got := decode(t, testMessage("t", many.String()+"}").appendJSON(nil))
 	require.NotContains(t, got, "k0")
 	require.Len(t, got["payload"], maxCopied+2)
 }

@@ -3,12 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -122,11 +120,11 @@ func (a *app) publish(ctx context.Context, o publishOptions, word, topic string,
 	if err := protocol.ValidTopic(topic); err != nil {
 		return fmt.Errorf("topic %q: %w", topic, err)
 	}
-	p := client.Publication{Topic: topic, Slot: o.slot, Key: []byte(o.key), Join: true}
-	if p.Payload, err = o.payload.read(a.in, words); err != nil {
+	data, err := o.payload.read(a.in, words)
+	if err != nil {
 		return err
 	}
-	update, err := readUpdate(topic, p.Payload)
+	update, err := readUpdate(topic, data)
 	if err != nil {
 		return err
 	}
@@ -140,21 +138,25 @@ func (a *app) publish(ctx context.Context, o publishOptions, word, topic string,
 		return err
 	}
 	defer c.Close()
+	p := client.Publication{Topic: topic, Payload: data, Slot: o.slot, Key: []byte(o.key), Join: true}
 	if update != nil {
-		if p.Conditions, err = update.conditions(ctx, c); err != nil {
-			return err
-		}
+		return a.publishUpdate(ctx, c, h, p, update)
 	}
-	ack, err := c.Publish(ctx, p).Wait(ctx)
-	if update != nil && lost(err) {
-		a.joinAnyway(ctx, c, h, p.Conditions[0])
-		return update.conflict(err)
-	}
+	ack, err := send(ctx, c, &p)
 	if err != nil {
-		return publishError(topic, err)
+		return err
 	}
-	a.used(ctx, c, h, ack.Epoch, topic)
-	return a.printPublished(h, p, ack)
+	return a.published(ctx, c, h, p, ack)
+}
+
+// send publishes, and joins the topic if there is room in the inbox.
+func send(ctx context.Context, c *client.Client, p *client.Publication) (client.Ack, error) {
+	ack, err := c.Publish(ctx, *p).Wait(ctx)
+	if errors.Is(err, protocol.ErrLimit) && p.Join {
+		p.Join = false
+		return send(ctx, c, p)
+	}
+	return ack, publishError(p.Topic, err)
 }
 
 // publishError tells what is known about a message without an ack. Once it is
@@ -166,20 +168,14 @@ func publishError(what string, err error) error {
 	return err
 }
 
-// lost tells that somebody else wrote first.
-func lost(err error) bool {
-	return errors.Is(err, protocol.ErrStaleTerm) || errors.Is(err, protocol.ErrConflict)
-}
-
-// joinAnyway joins the topic of a publish that lost: who publishes next has to
-// read the winner's.
-func (a *app) joinAnyway(ctx context.Context, c *client.Client, h host, f protocol.Condition) {
-	if c.Join(ctx, f.Topic) == nil {
-		a.used(ctx, c, h, f.Epoch, f.Topic)
+// published notes the join and prints where the message is.
+func (a *app) published(ctx context.Context, c *client.Client, h host, p client.Publication, ack client.Ack) error {
+	if p.Join {
+		a.used(ctx, c, h, ack.Epoch, p.Topic)
+	} else {
+		a.used(ctx, c, h, ack.Epoch)
+		a.warn("not_joined", "the inbox of this node has no room for more topics")
 	}
-}
-
-func (a *app) printPublished(h host, p client.Publication, ack client.Ack) error {
 	o := new(object).as("bytes", "target", "topic").
 		set("target", h.addr).set("topic", p.Topic).set("bytes", len(p.Payload)).
 		set("seq", ack.Seq).set("epoch", ack.Epoch.String()).
@@ -187,75 +183,4 @@ func (a *app) printPublished(h host, p client.Publication, ack client.Ack) error
 	return a.print(o, func(w *bufio.Writer) {
 		fmt.Fprintf(w, "published %d bytes to %s on %s as #%d\n", len(p.Payload), p.Topic, h.addr, ack.Seq)
 	})
-}
-
-// update is a new version of a swarm's configuration. It goes under the fence of
-// its topic: else scripts, which take the last of two equal versions, and Go
-// agents, which take the first, would part for ever.
-type update struct {
-	topic   string
-	version uint64
-}
-
-// readUpdate finds the version in a config_update; any other message is nil.
-func readUpdate(topic string, data []byte) (*update, error) {
-	if swarmOf(topic) == "" {
-		return nil, nil
-	}
-	var m map[string]json.RawMessage // not a struct, whose keys match in any case
-	if json.Unmarshal(data, &m) != nil || unquoteIfText(m["type"]) != "config_update" {
-		return nil, nil
-	}
-	version, err := strconv.ParseUint(string(m["version"]), 10, 64)
-	if err != nil || version < 1 || version > protocol.MaxTerm {
-		return nil, &failure{
-			code:    protocol.ErrInvalid.Name(),
-			message: fmt.Sprintf("config_update: version %s is no integer from 1 to %d", cutText(string(m["version"])), uint64(protocol.MaxTerm)),
-			hint:    "use $(date +%s), as an unquoted number",
-			exit:    exitInvalid,
-		}
-	}
-	return &update{topic, version}, nil
-}
-
-// leap is how far ahead of registry time a version may be that is a time.
-const leap = 24 * time.Hour
-
-// conditions asks for the fence and refuses a version that would leave no room
-// for later ones.
-func (u *update) conditions(ctx context.Context, c *client.Client) ([]protocol.Condition, error) {
-	f, err := c.Fence(ctx, u.topic)
-	if err != nil {
-		return nil, err
-	}
-	if u.version > f.K+1 {
-		info, err := c.Info(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if latest := info.Now.Add(leap).Unix(); latest > 0 && u.version > uint64(latest) {
-			return nil, &failure{
-				code:    protocol.ErrInvalid.Name(),
-				message: fmt.Sprintf("config_update: version %d skips ahead: the last one is %d, and as a time it is more than a day away", u.version, f.K),
-				hint:    fmt.Sprintf("use $(date +%%s), or %d", f.K+1),
-				exit:    exitInvalid,
-			}
-		}
-	}
-	return []protocol.Condition{{Topic: u.topic, Epoch: f.Epoch.ID, Term: u.version, Raise: u.version}}, nil
-}
-
-func (u *update) conflict(err error) error {
-	have := uint64(0)
-	var e *protocol.Error
-	if errors.As(err, &e) {
-		have = e.Fence.K
-	}
-	return &failure{
-		code:    protocol.ErrConflict.Name(),
-		message: fmt.Sprintf("config_update: version %d is not above the last one, %d", u.version, have),
-		hint:    "read the newest version, then publish yours with a higher number",
-		exit:    exitConflict,
-		cause:   err,
-	}
 }

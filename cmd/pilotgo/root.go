@@ -94,7 +94,7 @@ subscribe and inbox run with it unchanged.`,
 	add(groupMessages, a.publishCommand(), a.subscribeCommand(), a.inboxCommand(), a.sendMessageCommand(), a.receivedCommand())
 	add(groupNode, a.infoCommand(), a.initCommand(), a.configCommand())
 	add(groupRegistry, a.registryCommand(), a.demoCommand())
-	add(groupOther, a.contextCommand(), a.versionCommand())
+	add(groupOther, a.doctorCommand(), a.contextCommand(), a.versionCommand())
 	return root
 }
 

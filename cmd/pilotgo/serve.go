@@ -118,13 +118,11 @@ func (o *serveOptions) access() (registry.AccessFunc, error) {
 }
 
 func admit(allowed map[string]bool, key ed25519.PublicKey, right registry.Right) error {
-	switch right {
-	case registry.RightAdmin, registry.RightRelay:
+	switch {
+	case right == registry.RightAdmin, right == registry.RightRelay:
 		return protocol.ErrDenied
-	case registry.RightAdmit:
-		if !allowed[link.Fingerprint(key)] {
-			return protocol.ErrNotAdmitted
-		}
+	case right == registry.RightAdmit && !allowed[link.Fingerprint(key)]:
+		return protocol.ErrNotAdmitted
 	}
 	return nil
 }

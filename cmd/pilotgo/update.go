@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// update is a new version of a swarm's configuration. It goes under the fence of
+// its topic: else scripts, which take the last of two equal versions, and Go
+// agents, which take the first, would part for ever.
+type update struct {
+	topic   string
+	version uint64
+}
+
+const configPrefix = "config:"
+
+// swarmOf is the swarm of a config topic, "" for any other topic.
+func swarmOf(topic string) string {
+	swarm, ok := strings.CutPrefix(topic, configPrefix)
+	if !ok || strings.Contains(swarm, ":") {
+		return ""
+	}
+	return swarm
+}
+
+// readUpdate finds the version in a config_update; any other message is nil.
+func readUpdate(topic string, data []byte) (*update, error) {
+	if swarmOf(topic) == "" {
+		return nil, nil
+	}
+	var m map[string]json.RawMessage // not a struct, whose keys match in any case
+	if json.Unmarshal(data, &m) != nil || unquoteIfText(m["type"]) != "config_update" {
+		return nil, nil
+	}
+	version, err := strconv.ParseUint(string(m["version"]), 10, 64)
+	if err != nil || version < 1 || version > protocol.MaxTerm {
+		return nil, &failure{
+			code:    protocol.ErrInvalid.Name(),
+			message: fmt.Sprintf("config_update: version %s is no integer from 1 to %d", cutText(string(m["version"])), uint64(protocol.MaxTerm)),
+			hint:    "use $(date +%s), as an unquoted number",
+			exit:    exitInvalid,
+		}
+	}
+	return &update{topic, version}, nil
+}
+
+// publishUpdate publishes under the fence. Who loses joins the topic all the same,
+// and can read the winner's.
+func (a *app) publishUpdate(ctx context.Context, c *client.Client, h host, p client.Publication, u *update) error {
+	fence, err := u.condition(ctx, c)
+	if err != nil {
+		return err
+	}
+	p.Conditions = []protocol.Condition{fence}
+	ack, err := send(ctx, c, &p)
+	if errors.Is(err, protocol.ErrStaleTerm) || errors.Is(err, protocol.ErrConflict) {
+		if c.Join(ctx, u.topic) == nil {
+			a.used(ctx, c, h, fence.Epoch, u.topic)
+		}
+		return u.conflict(err)
+	}
+	if err != nil {
+		return err
+	}
+	return a.published(ctx, c, h, p, ack)
+}
+
+// leap is how far ahead of registry time a version may be that is a time.
+const leap = 24 * time.Hour
+
+// condition asks for the fence and refuses a version that would leave no room for
+// later ones.
+func (u *update) condition(ctx context.Context, c *client.Client) (fence protocol.Condition, err error) {
+	f, err := c.Fence(ctx, u.topic)
+	if err != nil {
+		return fence, err
+	}
+	if u.version > f.K+1 {
+		info, err := c.Info(ctx)
+		if err != nil {
+			return fence, err
+		}
+		if u.version > uint64(max(0, info.Now.Add(leap).Unix())) {
+			return fence, u.tooHigh(f.K)
+		}
+	}
+	return protocol.Condition{Topic: u.topic, Epoch: f.Epoch.ID, Term: u.version, Raise: u.version}, nil
+}
+
+func (u *update) tooHigh(last uint64) error {
+	return &failure{
+		code:    protocol.ErrInvalid.Name(),
+		message: fmt.Sprintf("config_update: version %d skips ahead: the last one is %d, and as a time it is more than a day away", u.version, last),
+		hint:    fmt.Sprintf("use $(date +%%s), or %d", last+1),
+		exit:    exitInvalid,
+	}
+}
+
+func (u *update) conflict(err error) error {
+	have := uint64(0)
+	var e *protocol.Error
+	if errors.As(err, &e) {
+		have = e.Fence.K
+	}
+	return &failure{
+		code:    protocol.ErrConflict.Name(),
+		message: fmt.Sprintf("config_update: version %d is not above the last one, %d", u.version, have),
+		hint:    "read the newest version, then publish yours with a higher number",
+		exit:    exitConflict,
+		cause:   err,
+	}
+}
