@@ -126,11 +126,8 @@ func (b *broker) publish(now protocol.Time, sender protocol.NodeID, p *protocol.
 		return refuse(p, protocol.Errorf(protocol.ErrInvalid, "idempotency key of %d bytes, not 1 to %d", len(p.Key), protocol.MaxKey))
 	}
 	key := keyOf(sender, p.Key)
-	if first, ok := b.keys.find(key); ok {
-		return b.known(sender, p, first, digest)
-	}
-	if p.Flags&protocol.FlagResend != 0 && (p.Epoch != b.epoch.ID || p.Head < b.keys.floor) {
-		return refuse(p, protocol.Errorf(protocol.ErrUnknownOutcome, "the key is older than what the registry remembers"))
+	if a, ok := b.recall(sender, p, key, digest); ok {
+		return a
 	}
 	if fault := b.publishFault(p); fault != nil {
 		return refuse(p, fault)
@@ -144,6 +141,29 @@ func (b *broker) publish(now protocol.Time, sender protocol.NodeID, p *protocol.
 		}
 	}
 	return b.accept(now, sender, p, key, digest)
+}
+
+// refuseUnlessKnown is publish for what must not enter the log. A refusal says
+// that the message is not in it, so what is there is a duplicate all the same.
+func (b *broker) refuseUnlessKnown(sender protocol.NodeID, p *protocol.Publish, digest [16]byte, fault *protocol.Error) answer {
+	if len(p.Key) > 0 && len(p.Key) <= protocol.MaxKey {
+		if a, ok := b.recall(sender, p, keyOf(sender, p.Key), digest); ok {
+			return a
+		}
+	}
+	return refuse(p, fault)
+}
+
+// recall answers a publish that is in the log already, or of which that cannot
+// be told.
+func (b *broker) recall(sender protocol.NodeID, p *protocol.Publish, key keyID, digest [16]byte) (a answer, ok bool) {
+	if first, ok := b.keys.find(key); ok {
+		return b.known(sender, p, first, digest), true
+	}
+	if p.Flags&protocol.FlagResend != 0 && (p.Epoch != b.epoch.ID || p.Head < b.keys.floor) {
+		return refuse(p, protocol.Errorf(protocol.ErrUnknownOutcome, "the key is older than what the registry remembers")), true
+	}
+	return answer{}, false
 }
 
 // known answers a publish whose key is in the table.
@@ -192,7 +212,14 @@ func (b *broker) accept(now protocol.Time, sender protocol.NodeID, p *protocol.P
 }
 
 func refuse(p *protocol.Publish, err *protocol.Error) answer {
-	return answer{Refuse: &protocol.Refuse{N: p.N, Code: err.Code, Detail: err.Detail}}
+	return answer{Refuse: refuseWith(p.N, err)}
+}
+
+func refuseWith(n uint64, e *protocol.Error) *protocol.Refuse {
+	return &protocol.Refuse{
+		N: n, Code: e.Code, RetryAfter: e.RetryAfter, Detail: e.Detail,
+		Topic: e.Topic, Epoch: e.Epoch, Fence: e.Fence,
+	}
 }
 
 // staged is what must be appended; nil when there is nothing. It is valid until

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"crypto/ed25519"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -407,7 +408,7 @@ func TestPublishAllocates(t *testing.T) {
 	n := 0
 	publish := func() {
 		n++
-		p.Key[0], p.Key[1], p.Key[2] = byte(n), byte(n>>8), byte(n>>16)
+		binary.BigEndian.PutUint64(p.Key[16:], uint64(n)) // as clients count
 		if a := d.publish(d.now, 1, p, digestOf(p)); a.Record == nil {
 			t.Error(a.Refuse)
 		}

@@ -1,6 +1,10 @@
 package registry
 
-import "github.com/pilotgo/pilotgo/protocol"
+import (
+	"encoding/binary"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
 
 // keyID is an idempotency key together with its sender.
 type keyID struct {
@@ -15,6 +19,22 @@ func keyOf(sender protocol.NodeID, key []byte) keyID {
 	return id
 }
 
+// counted reports whether the key has the form that clients give theirs: an
+// instance and a counter.
+func (k *keyID) counted() (i keyInstance, counter uint64, ok bool) {
+	const instance = len(protocol.Instance{})
+	if int(k.size) != instance+8 {
+		return keyInstance{}, 0, false
+	}
+	i = keyInstance{k.sender, protocol.Instance(k.key[:instance])}
+	return i, binary.BigEndian.Uint64(k.key[instance:]), true
+}
+
+type keyInstance struct {
+	sender   protocol.NodeID
+	instance protocol.Instance
+}
+
 // keyRow is a key and the message it belongs to.
 type keyRow struct {
 	id     keyID
@@ -25,24 +45,46 @@ type keyRow struct {
 
 // keyTable remembers the keys of all messages above floor.
 type keyTable struct {
-	places map[keyID]uint64 // in rows, counted from the first key ever
-	rows   [][]keyRow       // in order of seq, in blocks
-	first  uint64           // place of the oldest row
-	floor  protocol.Seq
+	rows  [][]keyRow // in order of seq, in blocks
+	first uint64     // place of the oldest row, counted from the first key ever
+	live  int        // rows
+	floor protocol.Seq
+
+	// Where a row is. Counted keys are found through their instance's run, which
+	// is read and written in one direction; in a map of a million each access is a
+	// miss of the processor's caches.
+	runs   map[keyInstance]*keyRun
+	places map[keyID]uint64
 }
 
 // Rows are kept in blocks because a table of a million, grown as one piece,
 // would stop everything while it is copied.
 const keyBlock = 1024
 
-func newKeyTable() keyTable { return keyTable{places: make(map[keyID]uint64)} }
+func newKeyTable() keyTable {
+	return keyTable{places: make(map[keyID]uint64), runs: make(map[keyInstance]*keyRun)}
+}
 
 func (t *keyTable) find(id keyID) (keyRow, bool) {
-	place, ok := t.places[id]
+	place, ok := t.place(&id)
 	if !ok {
 		return keyRow{}, false
 	}
 	return *t.row(place), true
+}
+
+func (t *keyTable) place(id *keyID) (uint64, bool) {
+	if i, counter, ok := id.counted(); ok {
+		run := t.runs[i]
+		if run == nil {
+			return 0, false
+		}
+		if place, ok := run.find(counter); ok || run.strays == 0 {
+			return place, ok
+		}
+	}
+	place, ok := t.places[*id]
+	return place, ok
 }
 
 func (t *keyTable) row(place uint64) *keyRow {
@@ -50,7 +92,7 @@ func (t *keyTable) row(place uint64) *keyRow {
 }
 
 // next is the place behind the newest row.
-func (t *keyTable) next() uint64 { return t.first + uint64(len(t.places)) }
+func (t *keyTable) next() uint64 { return t.first + uint64(t.live) }
 
 // add is for keys that are not in the table, each of a later message.
 func (t *keyTable) add(row keyRow) {
@@ -58,15 +100,45 @@ func (t *keyTable) add(row keyRow) {
 	if place%keyBlock == 0 {
 		t.rows = append(t.rows, make([]keyRow, keyBlock))
 	}
-	t.places[row.id] = place
 	*t.row(place) = row
+	t.live++
+	if i, counter, ok := row.id.counted(); ok {
+		run := t.runs[i]
+		if run == nil {
+			run = &keyRun{first: counter}
+			t.runs[i] = run
+		}
+		if run.add(counter, place) {
+			return
+		}
+		run.strays++
+	}
+	t.places[row.id] = place
+}
+
+// remove forgets where a row is.
+func (t *keyTable) remove(id *keyID) {
+	i, counter, ok := id.counted()
+	if !ok {
+		delete(t.places, *id)
+		return
+	}
+	run := t.runs[i]
+	if !run.remove(counter) {
+		delete(t.places, *id)
+		run.strays--
+	}
+	if run.live+run.strays == 0 {
+		delete(t.runs, i)
+	}
 }
 
 // drop takes back the newest n keys.
 func (t *keyTable) drop(n int) {
 	for range n {
 		place := t.next() - 1
-		delete(t.places, t.row(place).id)
+		t.remove(&t.row(place).id)
+		t.live--
 		if place%keyBlock == 0 {
 			t.rows = t.rows[:len(t.rows)-1]
 		}
@@ -76,17 +148,67 @@ func (t *keyTable) drop(n int) {
 // forget raises the floor past keys beyond the newest limit and those from
 // before cutoff, up to budget of them.
 func (t *keyTable) forget(limit int, cutoff protocol.Time, budget int) {
-	for ; budget > 0 && len(t.places) > 0; budget-- {
+	for ; budget > 0 && t.live > 0; budget-- {
 		oldest := t.row(t.first)
-		if len(t.places) <= limit && oldest.at >= cutoff {
+		if t.live <= limit && oldest.at >= cutoff {
 			return
 		}
-		delete(t.places, oldest.id)
+		t.remove(&oldest.id)
 		t.floor = oldest.seq
 		t.first++
+		t.live--
 		if t.first%keyBlock == 0 {
 			t.rows[0] = nil
 			t.rows = t.rows[1:]
 		}
 	}
+}
+
+// keyRun holds the places of one instance's keys by their counter. Counters come
+// in rising order but for what two lanes do to it; those far from the others are
+// strays, which a map holds.
+type keyRun struct {
+	first  uint64   // counter of places[0]
+	places []uint64 // plus one; 0 = no such key
+	live   int      // places that are not 0
+	strays int
+}
+
+// keyLead is how far ahead of its instance's others a counter may be. Together
+// with the rule that half of a run is in use it bounds what a client can make
+// the table hold by leaving counters out.
+const keyLead = 64
+
+func (r *keyRun) find(counter uint64) (place uint64, ok bool) {
+	at := counter - r.first // beyond any length where counter is below first
+	if at >= uint64(len(r.places)) || r.places[at] == 0 {
+		return 0, false
+	}
+	return r.places[at] - 1, true
+}
+
+func (r *keyRun) add(counter, place uint64) bool {
+	at := counter - r.first
+	if at >= uint64(2*r.live+keyLead) {
+		return false
+	}
+	for at >= uint64(len(r.places)) {
+		r.places = append(r.places, 0)
+	}
+	r.places[at] = place + 1
+	r.live++
+	return true
+}
+
+func (r *keyRun) remove(counter uint64) bool {
+	if _, ok := r.find(counter); !ok {
+		return false
+	}
+	r.places[counter-r.first] = 0
+	r.live--
+	for len(r.places) > 0 && r.places[0] == 0 {
+		r.places = r.places[1:]
+		r.first++
+	}
+	return true
 }

@@ -227,22 +227,6 @@ func (q *sequencer) ask(j *job, it *item, now protocol.Time) (fresh bool) {
 	return a.Record != nil
 }
 
-// refuseUnlessKnown is publish for what must not enter the log. A refusal says
-// that the message is not there, which is wrong for one that was sent before and
-// is: that one is a duplicate, whatever is wrong with sending it now.
-func (b *broker) refuseUnlessKnown(sender protocol.NodeID, p *protocol.Publish, digest [16]byte, fault *protocol.Error) answer {
-	if len(p.Key) == 0 || len(p.Key) > protocol.MaxKey {
-		return answer{Refuse: refuseWith(p.N, fault)}
-	}
-	if first, ok := b.keys.find(keyOf(sender, p.Key)); ok {
-		return b.known(sender, p, first, digest)
-	}
-	if p.Flags&protocol.FlagResend != 0 && (p.Epoch != b.epoch.ID || p.Head < b.keys.floor) {
-		fault = protocol.Errorf(protocol.ErrUnknownOutcome, "the key is older than what the registry remembers")
-	}
-	return answer{Refuse: refuseWith(p.N, fault)}
-}
-
 // store appends what is staged and lets readers have it. On an error all of it
 // is taken back.
 func (q *sequencer) store() error {
@@ -315,12 +299,6 @@ func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 			it.refuse = refuseWith(it.pub.N, told)
 		}
 		q.broker.abort()
-	}
-}
-
-func refuseWith(n uint64, e *protocol.Error) *protocol.Refuse {
-	return &protocol.Refuse{
-		N: n, Code: e.Code, RetryAfter: e.RetryAfter, Topic: e.Topic, Fence: e.Fence, Detail: e.Detail,
 	}
 }
 
