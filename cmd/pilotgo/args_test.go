@@ -188,9 +188,9 @@ func TestExamplesParse(t *testing.T) {
 	walk((&app{}).root())
 }
 
-func runLine(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+func runLine(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }

@@ -29,7 +29,7 @@ func TestCompatShapes(t *testing.T) {
 	t.Setenv("PILOT_HOME", t.TempDir())
 	t.Setenv("PILOTGO_COMPAT", "pilotctl")
 	t.Setenv("PILOTGO_REGISTRY", addr)
-	_, info, _ := runLine(t, "", "--json", "info")
+	_, info, _ := runLine(t, "--json", "info")
 	me := fmt.Sprint(decode(t, []byte(info))["data"].(map[string]any)["address"])
 
 	for _, test := range []struct {
@@ -70,7 +70,7 @@ func TestCompatShapes(t *testing.T) {
 		want, ok := recorded[test.name]
 		require.True(t, ok, test.name)
 		words := strings.Fields(strings.NewReplacer("HOST", addr, "ME", me).Replace(test.line))
-		code, stdout, stderr := runLine(t, "", words...)
+		code, stdout, stderr := runLine(t, words...)
 		require.Equal(t, want.RC, code, "%s: %s", test.name, stderr)
 		require.Equal(t, shapes(t, want.Stdout), shapes(t, stdout), test.name)
 		if strings.HasPrefix(want.Stderr, "{") {

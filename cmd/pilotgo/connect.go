@@ -24,13 +24,13 @@ type connection struct {
 	timeout time.Duration
 }
 
-// flags adds the flags of a connection; name is that of the flag for the host,
-// empty where the host is an argument.
+// flags adds the flags of a connection; without patience the command has a
+// --timeout of its own.
 func (o *connection) flags(f *pflag.FlagSet, patience time.Duration) {
 	f.StringVar(&o.token, "token", "", "join token of the registry (PILOTGO_TOKEN)")
 	f.StringVar(&o.key, "registry-key", "", "fingerprint the registry must have (PILOTGO_REGISTRY_KEY)")
 	if patience > 0 {
-		durationFlag(f, &o.timeout, "timeout", patience, "how long to wait for the registry")
+		durationFlag(f, &o.timeout, "timeout", patience, "how long to wait for the registry; 0 is for ever")
 	}
 }
 
@@ -41,6 +41,14 @@ func (o *connection) hostFlag(f *pflag.FlagSet) {
 // connectPatience is how long a command that has no time-out of its own tries to
 // reach a registry.
 const connectPatience = 10 * time.Second
+
+// bounded ends ctx after d; 0 is never.
+func bounded(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
 
 // dial connects to a host.
 func (a *app) dial(ctx context.Context, h host, o connection) (*client.Client, error) {

@@ -114,7 +114,7 @@ func (a *app) checkHosts(ctx context.Context, o connection) []check {
 const maxSkew = 5 * time.Second
 
 func (a *app) checkHost(ctx context.Context, h host, o connection) check {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
 	info, err := a.registryInfo(ctx, h, o)
 	if err != nil {

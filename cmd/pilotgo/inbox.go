@@ -113,7 +113,7 @@ type mailbox struct {
 	head      protocol.Seq // of the log when the listing began
 	messages  []*message
 	truncated bool
-	silence   *time.Timer // ends the asking
+	silence   *time.Timer // ends the asking; nil is never
 	err       error
 }
 
@@ -171,8 +171,10 @@ func (a *app) inboxHosts() ([]host, error) {
 func (m *mailbox) answer(ctx context.Context, a *app, o *inboxOptions) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m.silence = time.AfterFunc(o.timeout, func() { cancel(errSilent) })
-	defer m.silence.Stop()
+	if o.timeout > 0 {
+		m.silence = time.AfterFunc(o.timeout, func() { cancel(errSilent) })
+		defer m.silence.Stop()
+	}
 	err := m.list(ctx, a, o)
 	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
 		return protocol.Errorf(protocol.ErrTimeout, "no answer from %s", m.host.addr)
@@ -236,7 +238,9 @@ func (m *mailbox) pages(ctx context.Context, o *inboxOptions) error {
 		if err != nil {
 			return err
 		}
-		m.silence.Reset(o.timeout)
+		if m.silence != nil {
+			m.silence.Reset(o.timeout)
+		}
 		if m.head == 0 {
 			m.head = page.Head
 		}
@@ -373,7 +377,7 @@ func (a *app) printInboxText(boxes mailboxes, list []*message) error {
 
 // clearInbox moves the cursors behind what was listed.
 func (a *app) clearInbox(ctx context.Context, o *inboxOptions, boxes mailboxes) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
 	cleared := 0
 	for _, m := range boxes.logs() {

@@ -104,7 +104,7 @@ type registryAnswer struct {
 }
 
 func (a *app) askRegistry(ctx context.Context, h host, o connection) registryAnswer {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
 	info, err := a.registryInfo(ctx, h, o)
 	if err != nil {

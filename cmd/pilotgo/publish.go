@@ -131,7 +131,7 @@ func (a *app) publish(ctx context.Context, o publishOptions, word, topic string,
 	if err := a.intend(h, topic); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
 	c, err := a.dial(ctx, h, o.connection)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestFullInboxKeepsNobodyFromPublishing(t *testing.T) {
 	require.NoError(t, s.start())
 	t.Cleanup(s.stop)
 	t.Setenv("PILOT_HOME", t.TempDir())
-	code, stdout, stderr := runLine(t, "", "--json", "publish", s.addr, "t", "--data", "x")
+	code, stdout, stderr := runLine(t, "--json", "publish", s.addr, "t", "--data", "x")
 	require.Zero(t, code, stderr)
 	require.Equal(t, "ok", decode(t, []byte(stdout))["status"])
 	require.Equal(t, "not_joined", decode(t, []byte(stderr))["code"])
@@ -88,13 +88,13 @@ func TestRejoiningPassesOverRefusedTopics(t *testing.T) {
 	t.Cleanup(func() { s.stop() })
 	t.Setenv("PILOT_HOME", t.TempDir())
 	for _, topic := range []string{"a", "b", "c"} {
-		code, _, stderr := runLine(t, "", "subscribe", s.addr, topic)
+		code, _, stderr := runLine(t, "subscribe", s.addr, topic)
 		require.Zero(t, code, stderr)
 	}
 	s.stop()
 	denied = true
 	require.NoError(t, s.start())
-	code, _, stderr := runLine(t, "", "publish", s.addr, "other", "--data", "x")
+	code, _, stderr := runLine(t, "publish", s.addr, "other", "--data", "x")
 	require.Zero(t, code, stderr)
 	c, err := client.Dial(t.Context(), s.addr, client.Options{})
 	require.NoError(t, err)

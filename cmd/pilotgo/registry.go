@@ -54,7 +54,7 @@ func (a *app) showRegistry(ctx context.Context, o connection, word string) error
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
 	info, err := a.registryInfo(ctx, h, o)
 	if err != nil {

@@ -133,7 +133,6 @@ func (a *app) generic(ctx context.Context, root *cobra.Command, args []string) (
 	default:
 		return false, 0
 	}
-	root.CompletionOptions.DisableDefaultCmd = false
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if flushed := a.flush(); err == nil {
@@ -166,7 +165,7 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// noArgs and their like check how many words a command got.
+// arguments checks how many words a command got; most below 0 is any number.
 func arguments(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {

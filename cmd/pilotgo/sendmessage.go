@@ -60,7 +60,7 @@ func (a *app) sendMessage(ctx context.Context, o sendOptions, target string, wor
 	if err := a.intend(h); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
 	c, err := a.dial(ctx, h, o.connection)
 	if err != nil {

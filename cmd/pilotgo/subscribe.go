@@ -18,7 +18,7 @@ type subscribeOptions struct {
 	count          int
 	timeout        time.Duration
 	from           start
-	limited        bool // --timeout was given
+	limited        bool // there is a timeout
 }
 
 func (a *app) subscribeCommand() *cobra.Command {
@@ -39,7 +39,7 @@ TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*".`,
   pilotgo subscribe registry.example.com 'jobs.*' --follow --from since:10m`,
 		Args: arguments(1, 2, "pilotgo subscribe HOST TOPIC [--follow | --count N | --timeout D]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.limited = cmd.Flags().Changed("timeout")
+			o.limited = o.timeout > 0
 			if len(args) == 1 {
 				args = []string{"", args[0]}
 			}

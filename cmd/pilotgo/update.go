@@ -41,6 +41,13 @@ func readUpdate(topic string, data []byte) (*update, error) {
 	if json.Unmarshal(data, &m) != nil || unquoteIfText(m["type"]) != "config_update" {
 		return nil, nil
 	}
+	if compactObject(data) == nil {
+		return nil, &failure{
+			code:    protocol.ErrInvalid.Name(),
+			message: "config_update: the message is not UTF-8, or nests too deep for scripts to read",
+			exit:    exitInvalid,
+		}
+	}
 	version, err := strconv.ParseUint(string(m["version"]), 10, 64)
 	if err != nil || version < 1 || version > protocol.MaxTerm {
 		return nil, &failure{
