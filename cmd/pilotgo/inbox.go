@@ -56,7 +56,7 @@ is given: a node that has died since would win every election of the scripts.`,
 	f.BoolVar(&o.all, "all", false, "with messages that were cleared")
 	f.BoolVar(&o.partial, "partial", false, "print what the hosts that answer have")
 	f.BoolVar(&o.latest, "latest", false, "the newest message only")
-	f.BoolVar(&o.follow, "follow", false, "go on with messages as they come, one on a line")
+	f.BoolVar(&o.follow, "follow", false, "go on with messages as they come, one JSON object on a line")
 	f.IntVar(&o.limit, "limit", 0, "the newest so many messages")
 	f.StringVar(&o.from, "from", "", "messages of one sender only: node id or address")
 	f.StringVar(&o.topic, "topic", "", "messages of one topic only")
@@ -419,7 +419,7 @@ func (a *app) followInbox(ctx context.Context, o *inboxOptions, boxes mailboxes)
 		wg.Go(func() { cancel(r.forward(ctx, lines)) })
 	}
 	for _, m := range o.choose(boxes.merged()) {
-		if err := a.printLine(m); err != nil {
+		if err := a.printLine(m, false); err != nil {
 			return err
 		}
 	}
@@ -427,7 +427,7 @@ func (a *app) followInbox(ctx context.Context, o *inboxOptions, boxes mailboxes)
 		select {
 		case m := <-lines:
 			if o.wants(m.Message) && (o.topic == "" || m.Topic == o.topic) {
-				if err := a.printLine(m); err != nil {
+				if err := a.printLine(m, false); err != nil {
 					return err
 				}
 			}

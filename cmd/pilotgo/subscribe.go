@@ -14,11 +14,11 @@ import (
 
 type subscribeOptions struct {
 	connection
-	follow, ndjson bool
-	count          int
-	timeout        time.Duration
-	from           start
-	limited        bool // there is a timeout
+	follow  bool
+	count   int
+	timeout time.Duration
+	from    start
+	limited bool // there is a timeout
 }
 
 func (a *app) subscribeCommand() *cobra.Command {
@@ -29,7 +29,7 @@ func (a *app) subscribeCommand() *cobra.Command {
 		Long: `Without flags, join the topic: its messages belong to this node's inbox from now
 on, with those that the registry still keeps, and the command returns at once.
 
-With --follow, print each message on a line of its own as it comes. With --count or
+With --follow, print each message as it comes, as JSON on a line of its own. With --count or
 --timeout, collect messages and print them together; a time-out is no error.
 
 TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*".`,
@@ -48,8 +48,8 @@ TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*".`,
 		ValidArgsFunction: a.completeHosts,
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.follow, "follow", false, "print messages as they come, one on a line")
-	f.BoolVar(&o.ndjson, "ndjson", false, "the same as --follow, in JSON")
+	f.BoolVar(&o.follow, "follow", false, "print messages as they come, one JSON object on a line")
+	f.BoolVar(&o.follow, "ndjson", false, "the same as --follow")
 	f.IntVar(&o.count, "count", 0, "end after so many messages")
 	durationFlag(f, &o.timeout, "timeout", 0, "end after so long, counted from when the subscription stands")
 	o.from.text = "new"
@@ -66,19 +66,19 @@ func (a *app) subscribe(ctx context.Context, o subscribeOptions, word, topic str
 	if err != nil {
 		return err
 	}
-	if o.ndjson {
-		o.follow, a.json = true, true
-	}
-	if a.compat.pilotctl && o.count == 0 {
-		o.follow = true // the real one streams, and only a count makes it collect
-	}
-	if !o.follow && o.count == 0 && !o.limited {
+	if !a.streams(o) && o.count == 0 && !o.limited {
 		return a.join(ctx, o, h, topic)
 	}
 	if err := protocol.ValidPattern(topic); err != nil {
 		return fmt.Errorf("topic %q: %w", topic, err)
 	}
 	return a.read(ctx, o, h, topic)
+}
+
+// streams tells whether messages are printed as they come. The real pilotctl does
+// so unless there is a count.
+func (a *app) streams(o subscribeOptions) bool {
+	return o.follow || a.compat.pilotctl && o.count == 0
 }
 
 // join puts the topic into this node's inbox.
@@ -129,8 +129,8 @@ func (a *app) read(ctx context.Context, o subscribeOptions, h host, pattern stri
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeUp)
 		defer cancel()
 	}
-	r := reader{app: a, host: h, self: c.Self().Node, stream: sub, count: o.count}
-	if o.follow {
+	r := reader{app: a, host: h, self: c.Self().Node, stream: sub, count: o.count, text: !a.json && !o.follow}
+	if a.streams(o) {
 		return r.follow(ctx)
 	}
 	return r.collect(ctx)
@@ -183,7 +183,8 @@ type reader struct {
 	host   host
 	self   protocol.NodeID
 	stream client.Stream
-	count  int // 0 = no end
+	count  int  // 0 = no end
+	text   bool // for people, not JSON
 }
 
 // next waits for the next message. The error is errTimeUp or errReaderGone when
@@ -224,7 +225,7 @@ func (r *reader) follow(ctx context.Context) error {
 		if err != nil {
 			return streamEnd(err)
 		}
-		if err := r.printLine(m); err != nil {
+		if err := r.printLine(m, r.text); err != nil {
 			return err
 		}
 	}
@@ -239,9 +240,9 @@ func streamEnd(err error) error {
 	return err
 }
 
-func (a *app) printLine(m *message) error {
+func (a *app) printLine(m *message, text bool) error {
 	switch {
-	case !a.json:
+	case text:
 		m.writeLine(a.out, a.terminal)
 	case a.compat.pilotctl:
 		a.out.Write(append(m.appendEvent(nil), '\n'))
