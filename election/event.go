@@ -37,10 +37,10 @@ type MessageRead struct {
 
 // ReadingOf makes the event of a message of the topic.
 func ReadingOf(m *protocol.Message, epoch protocol.Epoch) MessageRead {
-	e := MessageRead{Epoch: epoch, Seq: m.Seq, Sender: m.Sender, Key: ParseKey(m.Key), Term: m.Term()}
+	e := MessageRead{Epoch: epoch, Seq: m.Seq, Sender: m.Sender, Key: parseKey(m.Key), Term: m.Term()}
 	parse := Parse
 	if e.Term != 0 {
-		parse = ParseStamped
+		parse = parseStamped
 	}
 	var err error
 	e.Message, err = parse(m.Payload)
@@ -156,8 +156,8 @@ type Renew struct{ Until Time }
 // valid any more, but the lease goes on, so nobody else leads.
 type Cancel struct{ Reason Reason }
 
-// Lost ends a leadership, once. The work must be over: without a Cancel before
-// it, the fence is what protects what it still writes.
+// Lost ends a leadership, once, after its Cancel; where the two come together,
+// only the fence stands against what the work still writes.
 type Lost struct {
 	Token  Token
 	Reason Reason

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -165,9 +166,9 @@ func TestAClaimIsKnownByItsKey(t *testing.T) {
 }
 
 // leadsAlmost has sent the claim of 101 at 550, expecting 0.
-func leadsAlmost(t *testing.T, change ...func(*Settings)) *one {
+func leadsAlmost(t *testing.T) *one {
 	t.Helper()
-	o := candidate(t, change...)
+	o := candidate(t)
 	o.at(10, TimerFired{})
 	o.at(500, TimerFired{})
 	o.at(500, o.own(KindCandidacy, 0))
@@ -878,6 +879,18 @@ func TestAnObserverSeesScripts(t *testing.T) {
 	require.Equal(t, []string{"changed 2147483649 107"}, o.at(630, o.stamped(other, KindClaim, 107)))
 }
 
+// H07: no wall clock, of whomever, is looked at.
+func TestWallClocksDoNotMatter(t *testing.T) {
+	o := follows(t)
+	for i, stamp := range []string{"1764500000", "1764496400", "1764503600", "2001-01-01T00:00:00Z", "", "soon"} {
+		e := o.stamped(other, KindHeartbeat, 101)
+		e.Message.Stamp, e.Message.Clock = stamp, clockOf(stamp)
+		at := Time(200 + 100*i)
+		require.Empty(t, o.at(at, e), stamp)
+		require.Equal(t, at+500, o.wakes(), stamp)
+	}
+}
+
 func TestRepeatedMessagesAreVoid(t *testing.T) {
 	o := follows(t)
 	e := o.stamped(other, KindHeartbeat, 101)
@@ -890,6 +903,104 @@ func TestAGapStartsTheSilenceAnew(t *testing.T) {
 	o := follows(t)
 	o.at(400, GapFound{})
 	require.Equal(t, Time(900), o.wakes())
+}
+
+// Whatever the log says, and in whatever order things happen, a member keeps to
+// a few things that its driver relies on.
+func TestNothingConfusesAMember(t *testing.T) {
+	leads := 0
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		o := candidate(t, func(c *Settings) {
+			c.Plain = PlainPolicy(seed % 3)
+			c.Preempt.Allowed = seed%2 == 0
+			c.BestEffort = seed%7 == 0
+		})
+		var led *Token
+		var until Time
+		now := Time(0)
+		for range 400 {
+			now += Time(r.Int64N(int64(120 * time.Millisecond)))
+			e := anything(r, o)
+			s, actions := o.s.Step(now, e)
+			o.s = s
+			for _, a := range actions {
+				switch a := a.(type) {
+				case Lead:
+					require.Nil(t, led)
+					led, until = &a.Token, a.Until
+					leads++
+				case Renew:
+					require.NotNil(t, led)
+					require.Greater(t, a.Until, until)
+					require.Greater(t, until, now, "it was over")
+					until = a.Until
+				case Lost:
+					require.Equal(t, *led, a.Token)
+					led = nil
+				case Send:
+					require.Greater(t, a.Until, now)
+					if a.Message.Kind == KindHeartbeat {
+						require.Equal(t, led.Term, a.Message.Term)
+						require.Greater(t, until, now)
+					}
+					if a.Message.Kind == KindResign {
+						require.Nil(t, led, "the lease ends first")
+					}
+				default:
+				}
+			}
+			require.Equal(t, led != nil, s.leads())
+			if _, fired := e.(TimerFired); fired {
+				require.Greater(t, s.deadline(), now)
+			}
+		}
+	}
+	require.Greater(t, leads, 50, "too little happens")
+}
+
+// anything may happen, in a log that keeps no promise.
+func anything(r *rand.Rand, o *one) Event {
+	nodes := []protocol.NodeID{me, me, low, other, third}
+	from := nodes[r.IntN(len(nodes))]
+	term := max(o.s.floor, o.s.soft) + uint64(r.IntN(3))
+	kind := Kind(1 + r.IntN(4))
+	switch r.IntN(16) {
+	case 0:
+		return Disconnected{}
+	case 1, 2:
+		o.seq += protocol.Seq(r.IntN(2))
+		return CaughtUp{o.epoch, o.seq, protocol.Fence{K: o.fence.K + uint64(r.IntN(2)), S: o.seq - protocol.Seq(r.IntN(2))}}
+	case 3:
+		if r.IntN(4) == 0 {
+			o.epoch, o.seq, o.fence = protocol.Epoch{ID: o.epoch.ID + 1, Born: r.Uint64N(300)}, 0, protocol.Fence{}
+		}
+		return EpochBegan{o.epoch}
+	case 4:
+		return o.refused(protocol.Code(r.IntN(20)), protocol.Fence{K: term, S: o.seq})
+	case 5:
+		return []Event{CampaignAsked{}, WithdrawAsked{}, ResignAsked{}, WorkStopped{}, GapFound{}, Unanswered{}, CampaignAsked{}}[r.IntN(7)]
+	case 6, 7:
+		return o.acked()
+	case 8, 9:
+		if c := o.s.claim; c.Attempt != 0 {
+			return o.own(KindClaim, c.Term)
+		}
+		if o.s.phase == leading {
+			return o.own(KindHeartbeat, o.s.lease.Term)
+		}
+		return o.own(KindCandidacy, 0)
+	case 10:
+		e := o.stamped(from, kind, term)
+		e.Void = Void(r.IntN(3))
+		return e
+	case 11:
+		return o.script(from, kind, term, fmt.Sprint(r.IntN(5)))
+	case 12:
+		return o.next(from, kind, term)
+	default:
+		return TimerFired{}
+	}
 }
 
 func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
@@ -954,6 +1065,16 @@ func TestAnswersOfPublishes(t *testing.T) {
 	} {
 		require.Equal(t, test.want, AnswerOf(5, 2, test.err))
 	}
+}
+
+func TestKeysTellAttempts(t *testing.T) {
+	k := Key{Instance: instanceFor(me), Attempt: 1<<63 + 7}
+	b := k.Append(nil)
+	require.LessOrEqual(t, len(b), protocol.MaxKey)
+	require.Equal(t, k, parseKey(b))
+	require.Zero(t, parseKey(nil))
+	require.Zero(t, parseKey(b[1:]))
+	require.Zero(t, parseKey(append(b, 0)))
 }
 
 func TestReadingsOfMessages(t *testing.T) {

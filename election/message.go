@@ -93,19 +93,17 @@ func (v Void) Error() string { return "election message: " + v.String() }
 
 // Parse reads a payload. Fields may be missing, but for the type, the node and
 // the term; unknown ones are passed over. Every error is a [Void].
-//
-// For a stamped message the stamp is the term: see [ParseStamped].
 func Parse(payload []byte) (Message, error) {
-	m, err := ParseStamped(payload)
+	m, err := parseStamped(payload)
 	if err == nil && m.Term == 0 {
 		err = VoidTerm
 	}
 	return m, err
 }
 
-// ParseStamped is Parse for messages that passed the fence of their topic: a
+// parseStamped is Parse for messages that passed the fence of their topic: a
 // term in the payload that is missing or cannot be read is 0.
-func ParseStamped(payload []byte) (Message, error) {
+func parseStamped(payload []byte) (Message, error) {
 	if len(payload) > MaxPayload {
 		return Message{}, VoidMalformed
 	}
@@ -308,8 +306,8 @@ func (k Key) Append(b []byte) []byte {
 	return b
 }
 
-// ParseKey reads a key; what is none is the zero Key.
-func ParseKey(b []byte) (k Key) {
+// parseKey reads a key; what is none is the zero Key.
+func parseKey(b []byte) (k Key) {
 	if len(b) != keySize {
 		return Key{}
 	}

@@ -87,9 +87,9 @@ func TestTermsAreIntegersInRange(t *testing.T) {
 		text := []byte(`{"type":"election","candidate":"a","term":` + raw + `}`)
 		_, err := election.Parse(text)
 		require.Equal(t, election.VoidTerm, err, raw)
-		m, err := election.ParseStamped(text)
-		require.NoError(t, err, "the stamp is the term")
-		require.Zero(t, m.Term)
+		e := election.ReadingOf(&protocol.Message{Topic: "g", Payload: text, Fences: []protocol.Mark{{Topic: "g", Term: 9}}}, protocol.Epoch{})
+		require.Zero(t, e.Void, "the stamp is the term")
+		require.Zero(t, e.Message.Term)
 	}
 }
 
@@ -181,16 +181,6 @@ func TestVoidsHaveNames(t *testing.T) {
 	}
 	require.Equal(t, "void 200", election.Void(200).String())
 	require.EqualError(t, election.VoidTerm, "election message: bad term")
-}
-
-func TestKeysTellAttempts(t *testing.T) {
-	k := election.Key{Instance: instance, Attempt: 1<<63 + 7}
-	b := k.Append(nil)
-	require.LessOrEqual(t, len(b), protocol.MaxKey)
-	require.Equal(t, k, election.ParseKey(b))
-	require.Zero(t, election.ParseKey(nil))
-	require.Zero(t, election.ParseKey(b[1:]))
-	require.Zero(t, election.ParseKey(append(b, 0)))
 }
 
 func FuzzParse(f *testing.F) {

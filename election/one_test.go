@@ -80,9 +80,9 @@ func leads(t *testing.T, change ...func(*Settings)) *one {
 }
 
 // follows has read the claim of 101 by other at 100.
-func follows(t *testing.T, change ...func(*Settings)) *one {
+func follows(t *testing.T) *one {
 	t.Helper()
-	o := candidate(t, change...)
+	o := candidate(t)
 	require.Equal(t, []string{"leader 2147483649 101"}, o.at(100, o.stamped(other, KindClaim, 101)))
 	o.s.stand = Never
 	return o

@@ -132,11 +132,9 @@ func (s *sim) leads() string {
 }
 
 // killLeader ends the leader after settling down, at any point of a heartbeat.
-func (s *sim) killLeader() *proc {
+func (s *sim) killLeader() {
 	s.run(2*time.Second + s.between(0, 200*time.Millisecond))
-	l := s.leader()
-	l.kill()
-	return l
+	s.leader().kill()
 }
 
 // both runs a test of a rule with the rule and without it. A run's result is how
@@ -457,6 +455,29 @@ func TestACutOffLeaderStopsFirst(t *testing.T) {
 		require.GreaterOrEqual(t, s.lastLost-at, LAN.Lease-LAN.Stop-LAN.Heartbeat-10*time.Millisecond)
 		s.run(time.Second)
 		require.NotContains(t, []string{"", old.name}, s.leads())
+		require.Empty(t, s.broken)
+	}
+}
+
+// H02: a candidate whose link was down when it mattered stands again by itself,
+// and leads only by a claim that was accepted.
+func TestACandidateThatWasAwayCanWin(t *testing.T) {
+	for seed := range uint64(10) {
+		s := calmly(seed, 2, simOptions{})
+		s.run(2 * time.Second)
+		leader := s.leader()
+		waits := s.procs[0]
+		if waits == leader {
+			waits = s.procs[1]
+		}
+		waits.cut(true, true, 2*time.Second)
+		s.run(LAN.Silence + 200*time.Millisecond)
+		leader.happen(ResignAsked{})
+		s.run(500 * time.Millisecond)
+		require.Empty(t, s.leads(), "one is away, one has resigned")
+		leader.happen(WithdrawAsked{})
+		s.run(3 * time.Second)
+		require.Equal(t, waits.name, s.leads())
 		require.Empty(t, s.broken)
 	}
 }

@@ -129,15 +129,17 @@ func (s *sim) fail(format string, args ...any) {
 // The registry.
 
 type simRegistry struct {
-	sim   *sim
-	up    bool
-	clock uint64 // its wall clock at world time 0, unix seconds
-	epoch protocol.Epoch
-	fence protocol.Fence
-	seq   protocol.Seq
-	log   []simRecord
-	gone  protocol.Seq // the highest seq that retention took
-	keys  map[simKey]protocol.Seq
+	sim      *sim
+	up       bool
+	lost     bool // the log, while it is down
+	restarts int
+	clock    uint64 // its wall clock at world time 0, unix seconds
+	epoch    protocol.Epoch
+	fence    protocol.Fence
+	seq      protocol.Seq
+	log      []simRecord
+	gone     protocol.Seq // the highest seq that retention took
+	keys     map[simKey]protocol.Seq
 }
 
 type simKey struct {
@@ -147,6 +149,7 @@ type simKey struct {
 
 type simRecord struct {
 	MessageRead
+	slot  string
 	other bool // on another topic
 }
 
@@ -154,6 +157,7 @@ type simRecord struct {
 func (r *simRegistry) begin() {
 	r.epoch = protocol.Epoch{ID: r.epoch.ID + 1, Born: r.clock + uint64(r.sim.now/time.Second)}
 	r.fence, r.seq, r.log, r.gone, r.keys = protocol.Fence{}, 0, nil, 0, map[simKey]protocol.Seq{}
+	r.lost = false
 }
 
 // verdict is what the contract says of a condition.
@@ -193,7 +197,7 @@ func (r *simRegistry) publish(p *proc, b simPublish) (ack Event) {
 		r.fence.K = max(r.fence.K, c.Raise)
 	}
 	r.seq++
-	rec := simRecord{other: b.other, MessageRead: MessageRead{Epoch: r.epoch, Seq: r.seq, Sender: p.node, Term: c.Term}}
+	rec := simRecord{other: b.other, slot: b.send.Slot, MessageRead: MessageRead{Epoch: r.epoch, Seq: r.seq, Sender: p.node, Term: c.Term}}
 	if !b.other {
 		rec.MessageRead = r.reading(id, b.send)
 	}
@@ -234,6 +238,9 @@ func (r *simRegistry) append(rec simRecord) {
 	if rec.other {
 		return
 	}
+	if rec.slot != "" { // later readers get the last one only
+		r.log = slices.DeleteFunc(r.log, func(o simRecord) bool { return o.Sender == rec.Sender && o.slot == rec.slot })
+	}
 	r.log = append(r.log, rec)
 	r.retain(rec.Sender)
 	for _, p := range r.sim.procs {
@@ -269,12 +276,18 @@ func (r *simRegistry) purge() {
 func (r *simRegistry) restart(d time.Duration, keepLog bool) {
 	r.sim.trace("registry down for %v, log kept: %v", d, keepLog)
 	r.up = false
+	r.lost = r.lost || !keepLog
+	r.restarts++
+	n := r.restarts
 	for _, p := range r.sim.procs {
 		p.drop()
 	}
 	r.sim.in(d, func() {
+		if n != r.restarts {
+			return // the next one has begun
+		}
 		r.up = true
-		if !keepLog {
+		if r.lost {
 			r.begin()
 		}
 	})
@@ -324,7 +337,6 @@ type conn struct {
 	p              *proc
 	subscribed     bool
 	up, down, acks pipe
-	idle           time.Duration // when it became silent
 }
 
 // pipe keeps the order and delays. What is sent while it is stalled waits.

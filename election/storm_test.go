@@ -47,9 +47,10 @@ func (w *storm) rage(d time.Duration) {
 	}
 }
 
-// calm ends all faults, and waits until the last one is over.
+// calm waits until the last fault is over, a twin's death after nine silences,
+// and the group has found its leader.
 func (w *storm) calm() {
-	w.run(8 * w.o.timing.Silence)
+	w.run(12 * w.o.timing.Silence)
 }
 
 func (w *storm) fault() {

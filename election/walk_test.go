@@ -265,11 +265,7 @@ func tokenBit(t Token) uint32 { return 1 << (uint32(t.Epoch-1)*10 + uint32(t.Ter
 
 func (w *walker) step(i int, e Event) {
 	n := &w.Nodes[i]
-	before := n.Top
 	n.Top = max(n.Top, n.State.decided)
-	if n.Top < before {
-		panic("unreachable")
-	}
 	s, actions := w.mutant.step(n.State, w.clock(i), e)
 	if _, fired := e.(TimerFired); fired && s.deadline() <= w.clock(i) {
 		w.fail("node %d has nothing to do and is due", i)
@@ -410,6 +406,7 @@ func (w *walker) checkTerm(f flight) {
 			w.fail("a claim of term %d is accepted after one of %d", f.Term, w.Claimed)
 		}
 		w.Claimed = max(w.Claimed, f.Term)
+	default:
 	}
 }
 
@@ -650,7 +647,7 @@ func (w *walker) room() bool { return int(w.Head) < len(w.Log)-1 }
 func (w *walker) comes(i int, c channel) (move, bool) {
 	n := &w.Nodes[i]
 	switch c {
-	case chanStore, chanAnswer:
+	default: // chanStore, chanAnswer
 		for k := range w.Flying {
 			f := &w.Flying[k]
 			if int(f.By) == i+1 && n.On && f.Stored == (c == chanAnswer) && (f.Stored && !n.Asleep || !f.Stored && w.room()) {
