@@ -22,7 +22,7 @@ func (r *Registry) Disconnect(node string) {
 	}
 	r.work.Go(func() {
 		for _, s := range x.server.Sessions() {
-			if s.Node == injector || !r.people.find(s.Node).has(node) {
+			if s.Node == injector() || !r.people.find(s.Node).has(node) {
 				continue
 			}
 			_ = r.failed(r.takeOver(s))

@@ -58,7 +58,7 @@ func (x *run) afterStore(records []*registry.Record) {
 }
 
 func (x *run) beforeAck(node protocol.NodeID, a protocol.Ack) (delay time.Duration, drop bool) {
-	if node == injector {
+	if node == injector() {
 		return 0, false
 	}
 	x.hitAck(BeforeAck, node, a.Seq)
@@ -66,7 +66,7 @@ func (x *run) beforeAck(node protocol.NodeID, a protocol.Ack) (delay time.Durati
 }
 
 func (x *run) afterAck(node protocol.NodeID, acks []protocol.Ack) {
-	if node == injector {
+	if node == injector() {
 		return
 	}
 	for _, a := range acks {
@@ -75,7 +75,7 @@ func (x *run) afterAck(node protocol.NodeID, acks []protocol.Ack) {
 }
 
 func (x *run) mute(node protocol.NodeID) <-chan struct{} {
-	if node == injector {
+	if node == injector() {
 		return nil
 	}
 	return x.muted.find(x.people.find(node))

@@ -33,8 +33,9 @@ type Raw struct {
 }
 
 // injector is who publishes for Inject. No fault of the registry concerns it and
-// no inspection shows it.
-var injector = NodeID("\x00injector")
+// no inspection shows it. It is made when first used: this package is linked into
+// a command whose start it would slow down.
+var injector = sync.OnceValue(func() protocol.NodeID { return NodeID(injectorNode) })
 
 const injectorNode = "\x00injector"
 
@@ -67,7 +68,7 @@ func (x *injections) put(records []*registry.Record) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, r := range records {
-		if m := x.by[string(r.Key)]; m != nil && r.Sender == injector {
+		if m := x.by[string(r.Key)]; m != nil && r.Sender == injector() {
 			m.replace(r)
 		}
 	}

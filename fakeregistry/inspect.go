@@ -74,7 +74,7 @@ func (r *Registry) Sessions() []Session {
 	}
 	var list []Session
 	for _, s := range x.server.Sessions() {
-		if s.Node != injector {
+		if s.Node != injector() {
 			list = append(list, Session{s.ID, r.people.find(s.Node).first(), s.Node, s.Instance, s.Name})
 		}
 	}
