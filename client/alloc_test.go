@@ -36,6 +36,16 @@ func TestAllocsOfADeliveredMessage(t *testing.T) {
 	}), 2.0)
 }
 
+func TestPendingLetsThePayloadGo(t *testing.T) {
+	c := idle(t)
+	l := &c.lanes[protocol.LaneNormal]
+	l.attach(1, 10)
+	p := c.Publish(t.Context(), Publication{Topic: "t", Payload: []byte("1")})
+	l.fill(nil)
+	require.NoError(t, l.acked([]protocol.Ack{{N: 1, Seq: 1}}))
+	require.Nil(t, p.pub.Payload)
+}
+
 func TestAllocsOfAPublish(t *testing.T) {
 	testenv.Allocs(t)
 	c := idle(t)

@@ -249,17 +249,12 @@ func (n *connection) end() error {
 	return err
 }
 
-// why is the reason for the end. What the registry said comes before what its
-// going away made of some channel.
+// why is the reason for the end.
 func (n *connection) why() error {
-	err := context.Cause(n.ctx)
 	if n.c.ctx.Err() != nil {
 		return errClosed
 	}
-	code := protocol.CodeOf(err)
-	if said := n.s.Err(); said != nil && code != protocol.ErrMalformed && code != protocol.ErrTooLarge {
-		err = said
-	}
+	err := context.Cause(n.ctx)
 	if errors.Is(err, protocol.ErrDraining) {
 		n.after = max(n.after, retryAfter(err), firstDelay)
 	}

@@ -341,6 +341,11 @@ func (l *lane) acked(list []protocol.Ack) error {
 		}
 	}
 	l.c.seen(head)
+	return l.answered()
+}
+
+// answered goes on after answers came.
+func (l *lane) answered() error {
 	l.admit()
 	if l.box.queued.len() > 0 {
 		l.signal()
@@ -365,9 +370,7 @@ func (l *lane) refused(f *protocol.Refuse) error {
 		l.c.stats.refused.Add(1)
 		e.owner.finish(Ack{}, f.Err())
 	}
-	l.admit()
-	l.signal()
-	return l.gone()
+	return l.answered()
 }
 
 // givenBack keeps a publish for the next session, which begins once this one has

@@ -50,6 +50,23 @@ func TestNothingIsAckedButByTheRegistry(t *testing.T) {
 	})
 }
 
+// Whichever of the waits notices the end of the context, the error says all.
+func TestErrorOfAPublishThatRanOutOfTime(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := join(t, reg, "a")
+		reg.Mute("a")
+		for range 50 {
+			_, err := c.PublishTo(within(t, time.Second), "t", nil)
+			require.ErrorIs(t, err, protocol.ErrUnknownOutcome)
+		}
+		pending := c.Publish(within(t, time.Second), client.Publication{Topic: "t"})
+		time.Sleep(2 * time.Second)
+		_, ok, err := pending.Result()
+		require.True(t, ok)
+		require.ErrorIs(t, err, protocol.ErrUnknownOutcome)
+	})
+}
+
 func TestPublishSurvivesReconnect(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := join(t, reg, "a")
@@ -321,10 +338,12 @@ func TestThereIsNoOfflineBuffer(t *testing.T) {
 		require.NoError(t, reg.Shutdown(t.Context()))
 		until[client.Disconnected](t, e)
 		var list []*client.Pending
-		for range 20 { // more than the window
+		for range 20 { // more than the window, and no call waits for a place
 			ctx := within(t, 100*time.Millisecond)
+			start := time.Now()
 			list = append(list, c.Publish(ctx, client.Publication{Topic: "heartbeat", Urgent: true}),
 				c.Publish(ctx, client.Publication{Topic: "config"}))
+			require.Equal(t, start, time.Now())
 			time.Sleep(80 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
@@ -397,6 +416,23 @@ func TestPublishBlocksWhileTheWindowIsFull(t *testing.T) {
 		reg.Unmute("a")
 		calls.Wait()
 		require.Equal(t, numbers(6), stored(reg))
+	})
+}
+
+func TestSmallerWindowAfterAReconnect(t *testing.T) {
+	bubbleWith(t, limited(registry.Limits{InFlight: 8}), func(t *testing.T, reg *fakeregistry.Registry) {
+		c := join(t, reg, "a")
+		reg.Mute("a")
+		pending := publish(t, c, numbers(8)...)
+		time.Sleep(time.Second)
+		reg.Stop()
+		reg.ClearFaults()
+		reg.SetLimits(registry.Limits{InFlight: 2})
+		require.NoError(t, reg.Start())
+		for _, p := range pending {
+			acked(t, p)
+		}
+		require.Equal(t, numbers(8), stored(reg))
 	})
 }
 

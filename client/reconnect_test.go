@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -368,6 +369,27 @@ func TestDialErrors(t *testing.T) {
 		require.ErrorIs(t, err, protocol.ErrNotConnected)
 		require.InDelta(t, time.Second, time.Since(start), float64(100*time.Millisecond))
 		require.ErrorIs(t, dial(t.Context()), protocol.ErrTimeout)
+	})
+}
+
+// net.ErrClosed says that the client was closed, and nothing else.
+func TestSocketThatTheUserClosed(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		addr, o := options(reg, "a")
+		c, err := client.Dial(t.Context(), addr, o)
+		require.NoError(t, err)
+		defer c.Close()
+		e := c.Events()
+		o.PacketConn.Close()
+		err = until[client.Disconnected](t, e).Err
+		require.ErrorIs(t, err, protocol.ErrNotConnected)
+		require.NotErrorIs(t, err, net.ErrClosed)
+		_, err = c.PublishTo(within(t, time.Second), "t", nil)
+		require.ErrorIs(t, err, protocol.ErrNotConnected)
+		require.NotErrorIs(t, err, net.ErrClosed)
+		_, err = client.Dial(t.Context(), addr, o)
+		require.ErrorIs(t, err, protocol.ErrNotConnected)
+		require.NotErrorIs(t, err, net.ErrClosed)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/pilotgo/pilotgo/fakeregistry"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,6 +77,8 @@ func TestSubscriptionStarts(t *testing.T) {
 			s := subscribe(t, c, "t.*", test.start)
 			require.Equal(t, append(test.want, "caught up 4"), next(t, s, len(test.want)+1), test.name)
 			none(t, s)
+			_, seq := s.Position()
+			require.Equal(t, protocol.Seq(4), seq, test.name)
 			require.NoError(t, s.Close())
 		}
 	})
@@ -347,6 +350,46 @@ func note(r *fakeregistry.Reader, i client.Item) {
 		r.Epoch(i.Epoch.ID)
 	case client.ItemDisconnected:
 	}
+}
+
+func TestManyReadersOfOneSubscription(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := join(t, reg, "a")
+		s := subscribe(t, c, "t")
+		next(t, s, 1)
+		var mu sync.Mutex
+		got := map[string]bool{}
+		var readers sync.WaitGroup
+		for range 50 {
+			readers.Go(func() {
+				i, err := s.Next(t.Context())
+				assert.NoError(t, err)
+				mu.Lock()
+				defer mu.Unlock()
+				got[show(i)] = true
+			})
+		}
+		synctest.Wait()
+		publish(t, c, numbers(50)...)
+		readers.Wait()
+		require.Len(t, got, 50)
+	})
+}
+
+func TestLargePayloads(t *testing.T) {
+	const large = 3 << 20
+	bubbleWith(t, limited(registry.Limits{Payload: 4 << 20}), func(t *testing.T, reg *fakeregistry.Registry) {
+		c := join(t, reg, "a")
+		require.NoError(t, c.Join(t.Context(), "t"))
+		s := subscribe(t, c, "t")
+		next(t, s, 1)
+		put(t, c, "t", string(make([]byte, large)))
+		require.Len(t, next(t, s, 1)[0], large)
+		for page, err := range c.Inbox(t.Context(), client.InboxOptions{}) {
+			require.NoError(t, err)
+			require.Len(t, page.Messages[0].Payload, large)
+		}
+	})
 }
 
 func TestALargeBacklogIsBoundedInBytes(t *testing.T) {
