@@ -69,6 +69,24 @@ func start(c Settings) State {
 
 // State is one member of a group: a candidate, or an observer. It is a
 // comparable value; two equal ones do the same ever after.
+//
+// Who drives it hands events over one by one and does the actions of each before
+// the next, in their order. It
+//
+//   - reads the clock right before each Step: one that goes on while the machine
+//     sleeps, never negative;
+//   - subscribes to the topic alone, so that markers carry its fence, from all
+//     that is retained;
+//   - hands over all that the subscription and the publishes have to say before
+//     a TimerFired, and does not wait for a publish's answer in between;
+//   - publishes a Send at once, over the urgent lane, under the [Key] of its
+//     instance and attempt, gives it up at Until, and leaves resends to the
+//     client: the machine never sends the same twice;
+//   - holds a leadership valid only while its clock is before the Until of Lead
+//     and Renew, less Timing.Stop, whether or not an action has said otherwise;
+//   - hands over the refusal of what the work published under the token, if it
+//     was the fence of this topic that refused;
+//   - withdraws before it ends, stops the work, and lets the resign go out.
 type State struct {
 	Settings
 	name      string // of Node
@@ -569,6 +587,7 @@ func (e CaughtUp) happen(x *step) {
 	x.scanned = max(x.scanned, e.Seq)
 	x.caughtUp = true
 	x.listen()
+	x.higher = [3]string{} // they stood in the history, and may be dead
 	if x.hold.Used {
 		x.hold.Until = x.quiet
 	}

@@ -677,6 +677,17 @@ func TestOldCandidaciesDoNotCount(t *testing.T) {
 	require.Equal(t, []string{"publish leader 104 expecting 2"}, o.at(560, TimerFired{}), "of rank 0")
 }
 
+// H03: a dead node's candidacy is still retained.
+func TestCandidaciesOfTheHistoryDoNotCount(t *testing.T) {
+	o := observer(t)
+	o.at(0, CampaignAsked{}, o.next(third, KindCandidacy, 150), o.marker())
+	o.s.stand = Never
+	o.at(500, TimerFired{})
+	require.Equal(t, announced, o.s.phase)
+	o.at(510, o.own(KindCandidacy, 0))
+	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(560, TimerFired{}), "of rank 0")
+}
+
 // H03: a late claim of an earlier term changes nothing.
 func TestAnEarlierTermIsOver(t *testing.T) {
 	o := follows(t)

@@ -66,7 +66,6 @@ func TestStormsBreakWhatLacksARule(t *testing.T) {
 		{"R5: a restarted process has the nonce of the one before", simOptions{sameNonce: true}, "two leases"},
 		{"R15: clocks do not count sleep", simOptions{sleepingClock: true}, "two leases"},
 		{floorForgotten.name, simOptions{mutant: floorForgotten}, "sees term"},
-		{resignFirst.name, simOptions{mutant: resignFirst}, "two leases"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			for seed := range uint64(30) {
@@ -498,5 +497,38 @@ func TestPreemptionIsOneHandover(t *testing.T) {
 		s.run(20 * time.Second)
 		require.Equal(t, before+1, s.handovers)
 		require.Empty(t, s.broken)
+	}
+}
+
+// H05: without fences and order, a group comes together again within F.
+func TestBestEffortComesTogether(t *testing.T) {
+	agree := func(s *sim, seed uint64) {
+		t.Helper()
+		var leaders []string
+		views := map[View]bool{}
+		for _, p := range s.procs {
+			views[p.state.view] = true
+			if p.valid() {
+				leaders = append(leaders, p.name)
+			}
+		}
+		require.Len(t, leaders, 1, "seed %d", seed)
+		require.Len(t, views, 1, "seed %d", seed)
+	}
+	for seed := range uint64(10) {
+		s := calmly(seed, 5, simOptions{open: true, delay: [2]time.Duration{time.Millisecond, 20 * time.Millisecond}})
+		s.run(2 * time.Second)
+		agree(s, seed)
+		s.leader().cut(true, true, 2*time.Second)
+		s.run(2*time.Second + LAN.Silence)
+		agree(s, seed)
+		s.leader().kill()
+		s.procs = slices.DeleteFunc(s.procs, func(p *proc) bool { return p.dead })
+		s.run(time.Second)
+		agree(s, seed)
+		s.leader().happen(ResignAsked{})
+		s.run(time.Second)
+		agree(s, seed)
+		require.Empty(t, s.broken, "seed %d", seed)
 	}
 }

@@ -51,6 +51,7 @@ type simOptions struct {
 	sameNonce     bool // a restarted process has the instance of its predecessor
 	sleepingClock bool // clocks stand still while their machine sleeps
 	overtake      bool // publishes of one member overtake each other
+	open          bool // there is no registry: each reader has an order of its own
 	topicCompare  bool // S moves with every message, as in a compare-and-set on the topic
 }
 
@@ -384,11 +385,15 @@ func (s *sim) join(name string, node protocol.NodeID, priority int64, instance b
 		stopDelay: s.o.timing.Stop / 4,
 		state: start(Settings{
 			Topic: "election:sim", Node: node, Instance: id, Seed: s.rand.Uint64(), Priority: priority,
-			Timing: s.o.timing, Preempt: s.o.preempt, Plain: s.o.plain,
+			Timing: s.o.timing, Preempt: s.o.preempt, Plain: s.o.plain, BestEffort: s.o.open,
 		}),
 	}
 	s.procs = append(s.procs, p)
-	p.dialLater(0)
+	if s.o.open {
+		p.happen(CaughtUp{Epoch: s.reg.epoch})
+	} else {
+		p.dialLater(0)
+	}
 	return p
 }
 
@@ -493,6 +498,10 @@ func (p *proc) do(a Action) {
 	}
 	switch a := a.(type) {
 	case Send:
+		if s.o.open {
+			p.broadcast(a)
+			return
+		}
 		b := &simPublish{send: a}
 		p.outbox = append(p.outbox, b)
 		p.push(b)
@@ -527,13 +536,37 @@ func (p *proc) do(a Action) {
 	}
 }
 
+// broadcast is a publish without a registry. The link tells neither its senders
+// nor where its messages are, and keeps no order.
+func (p *proc) broadcast(a Send) {
+	if p.cutUp {
+		return
+	}
+	m, err := Parse(a.Message.Append(nil, time.Unix(birthday, 0)))
+	if err != nil {
+		panic(err)
+	}
+	for _, q := range p.sim.procs {
+		if q == p {
+			continue
+		}
+		p.sim.in(p.sim.leg()+p.sim.leg(), func() {
+			if !q.cutDown {
+				q.position++
+				q.happen(MessageRead{Epoch: p.sim.reg.epoch, Seq: q.position, Message: m})
+			}
+		})
+	}
+	p.sim.in(0, func() { p.happen(Acked{a.Attempt, p.sim.reg.epoch.ID}) })
+}
+
 // shown checks that terms never fall for who looks.
 func (p *proc) shown(v View) {
 	was := p.highest
 	if v.Leader == "" || v.Plain {
 		return
 	}
-	if v.Token.Term < was.Term || v.Token.Term == was.Term && v.Token != was {
+	if v.Token.Term < was.Term || !p.sim.o.open && v.Token.Term == was.Term && v.Token != was {
 		p.sim.fail("%s sees term %d after %d", p.name, v.Token.Term, was.Term)
 	}
 	p.highest = v.Token
@@ -738,7 +771,7 @@ func (s *sim) accepted(p *proc, rec simRecord) {
 }
 
 func (s *sim) lead(p *proc, t Token) {
-	if who, ok := s.led[t]; ok {
+	if who, ok := s.led[t]; ok && !s.o.open {
 		s.fail("%s and %s both lead term %d", who.name, p.name, t.Term)
 	}
 	s.led[t] = p
@@ -753,7 +786,7 @@ func (s *sim) checkLeases() {
 			who = append(who, fmt.Sprintf("%s (%d)", p.name, p.state.lease.Term))
 		}
 	}
-	if len(who) > 1 {
+	if len(who) > 1 && !s.o.open {
 		s.fail("two leases: %v", who)
 	}
 }
