@@ -12,48 +12,57 @@ import (
 // index finds the subscriptions that a message concerns, without asking each.
 type index struct {
 	mu      sync.Mutex
-	exact   map[string]readers          // by topic; of inboxes, each joined one
-	stems   map[string]readers          // by pattern without its '*'
-	inboxes map[protocol.NodeID]readers // by node
+	exact   map[string]readers // by topic
+	stems   map[string]readers // by pattern without its '*'
+	inboxes map[protocol.NodeID]*inboxReaders
+	members map[string]map[protocol.NodeID]struct{} // by topic: those of inboxes who joined it
 	all     readers
 	woken   map[string]struct{} // used by wake alone
 }
 
 type readers map[*subscription]struct{}
 
+// inboxReaders are the open inboxes of one node. The topics are noted for the
+// node and not for each inbox: both can be many.
+type inboxReaders struct {
+	readers readers
+	joined  map[string]struct{}
+}
+
 func newIndex() *index {
 	return &index{
 		exact:   make(map[string]readers),
 		stems:   make(map[string]readers),
-		inboxes: make(map[protocol.NodeID]readers),
+		inboxes: make(map[protocol.NodeID]*inboxReaders),
+		members: make(map[string]map[protocol.NodeID]struct{}),
 		all:     make(readers),
 		woken:   make(map[string]struct{}),
 	}
 }
 
-func put[K comparable](m map[K]readers, key K, sub *subscription) {
+func put[M ~map[V]struct{}, K, V comparable](m map[K]M, key K, v V) {
 	if m[key] == nil {
-		m[key] = make(readers)
+		m[key] = make(M)
 	}
-	m[key][sub] = struct{}{}
+	m[key][v] = struct{}{}
 }
 
-func remove[K comparable](m map[K]readers, key K, sub *subscription) {
-	delete(m[key], sub)
+func remove[M ~map[V]struct{}, K, V comparable](m map[K]M, key K, v V) {
+	delete(m[key], v)
 	if len(m[key]) == 0 {
 		delete(m, key)
 	}
 }
 
-// add makes a subscription be woken from now on. joined is for inboxes.
+// add makes a subscription be woken from now on. joined is for inboxes: what the
+// node has joined.
 func (x *index) add(sub *subscription, joined map[string]struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.all[sub] = struct{}{}
 	if sub.source == protocol.SourceInbox {
-		put(x.inboxes, sub.s.caller.Node, sub)
-		x.listen(sub, nil, joined)
 		sub.inbox.joined = joined
+		x.addInbox(sub, joined)
 		return
 	}
 	if stem, star := strings.CutSuffix(sub.pattern, "*"); star {
@@ -63,13 +72,25 @@ func (x *index) add(sub *subscription, joined map[string]struct{}) {
 	put(x.exact, sub.pattern, sub)
 }
 
+func (x *index) addInbox(sub *subscription, joined map[string]struct{}) {
+	node := sub.s.caller.Node
+	in := x.inboxes[node]
+	if in == nil {
+		in = &inboxReaders{readers: make(readers), joined: joined}
+		x.inboxes[node] = in
+		for topic := range joined {
+			put(x.members, topic, node)
+		}
+	}
+	in.readers[sub] = struct{}{}
+}
+
 func (x *index) drop(sub *subscription) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.all, sub)
 	if sub.source == protocol.SourceInbox {
-		remove(x.inboxes, sub.s.caller.Node, sub)
-		x.listen(sub, sub.inbox.newest(), nil)
+		x.dropInbox(sub)
 		return
 	}
 	if stem, star := strings.CutSuffix(sub.pattern, "*"); star {
@@ -79,17 +100,16 @@ func (x *index) drop(sub *subscription) {
 	remove(x.exact, sub.pattern, sub)
 }
 
-// listen moves an inbox from one set of topics to another.
-func (x *index) listen(sub *subscription, from, to map[string]struct{}) {
-	for topic := range from {
-		if _, ok := to[topic]; !ok {
-			remove(x.exact, topic, sub)
-		}
+func (x *index) dropInbox(sub *subscription) {
+	node := sub.s.caller.Node
+	in := x.inboxes[node]
+	delete(in.readers, sub)
+	if len(in.readers) > 0 {
+		return
 	}
-	for topic := range to {
-		if _, ok := from[topic]; !ok {
-			put(x.exact, topic, sub)
-		}
+	delete(x.inboxes, node)
+	for topic := range in.joined {
+		remove(x.members, topic, node)
 	}
 }
 
@@ -103,31 +123,37 @@ type inboxTopics struct {
 	since   protocol.Seq
 }
 
-func (t *inboxTopics) newest() map[string]struct{} {
-	if t.changed {
-		return t.next
-	}
-	return t.joined
-}
-
 // rejoin is called when nodes have joined or left topics, which counts behind
 // since. Of several changes that a slow reader has before it, all count from the
 // first on.
-func (x *index) rejoin(nodes map[protocol.NodeID]struct{}, since protocol.Seq, joined func(protocol.NodeID) map[string]struct{}) {
+func (x *index) rejoin(changed map[protocol.NodeID][]string, since protocol.Seq, joined func(protocol.NodeID) map[string]struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for node := range nodes {
-		for sub := range x.inboxes[node] {
-			t := &sub.inbox
-			now := joined(node)
-			x.listen(sub, t.newest(), now)
-			if !t.changed {
-				t.changed, t.since = true, since
+	for node, topics := range changed {
+		in := x.inboxes[node]
+		if in == nil {
+			continue
+		}
+		in.joined = joined(node)
+		for _, topic := range topics {
+			if _, ok := in.joined[topic]; ok {
+				put(x.members, topic, node)
+			} else {
+				remove(x.members, topic, node)
 			}
-			t.next = now
+		}
+		for sub := range in.readers {
+			sub.inbox.change(in.joined, since)
 			sub.wake() // so that it passes since soon
 		}
 	}
+}
+
+func (t *inboxTopics) change(next map[string]struct{}, since protocol.Seq) {
+	if !t.changed {
+		t.changed, t.since = true, since
+	}
+	t.next = next
 }
 
 // topics is what an inbox reads behind at, and up to where.
@@ -155,7 +181,7 @@ func (x *index) wake(records []*Record) {
 	for _, r := range records {
 		switch {
 		case r.To != 0:
-			x.inboxes[r.To].wake()
+			x.wakeInbox(r.To)
 		case r.Topic == last:
 		default:
 			last = r.Topic
@@ -171,6 +197,9 @@ func (x *index) wake(records []*Record) {
 // wakeTopic tries each stem that a pattern matching the topic can have.
 func (x *index) wakeTopic(topic string) {
 	x.exact[topic].wake()
+	for node := range x.members[topic] {
+		x.wakeInbox(node)
+	}
 	if len(x.stems) == 0 {
 		return
 	}
@@ -179,6 +208,12 @@ func (x *index) wakeTopic(topic string) {
 		if topic[i] == '.' || topic[i] == ':' {
 			x.stems[topic[:i+1]].wake()
 		}
+	}
+}
+
+func (x *index) wakeInbox(node protocol.NodeID) {
+	if in := x.inboxes[node]; in != nil {
+		in.readers.wake()
 	}
 }
 

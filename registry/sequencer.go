@@ -239,8 +239,8 @@ func (q *sequencer) store() error {
 		q.broker.abort()
 		return err
 	}
-	if nodes := joining(batch.Entries); nodes != nil {
-		q.index.rejoin(nodes, q.headSeq(), q.broker.joinedSet)
+	if changed := rejoined(batch.Entries); changed != nil {
+		q.index.rejoin(changed, q.headSeq(), q.broker.joinedSet)
 	}
 	if n := len(batch.Records); n > 0 {
 		q.head.Store(uint64(batch.Records[n-1].Seq))
@@ -302,19 +302,20 @@ func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 	}
 }
 
-// joining names the nodes whose inbox has changed; nil when there are none.
-func joining(entries []Entry) map[protocol.NodeID]struct{} {
-	var nodes map[protocol.NodeID]struct{}
+// rejoined tells the topics that nodes have joined or left; nil when there are
+// none.
+func rejoined(entries []Entry) map[protocol.NodeID][]string {
+	var changed map[protocol.NodeID][]string
 	for i := range entries {
 		if entries[i].Table != tableJoins {
 			continue
 		}
-		if nodes == nil {
-			nodes = make(map[protocol.NodeID]struct{})
+		if changed == nil {
+			changed = make(map[protocol.NodeID][]string)
 		}
-		if id, _, err := cutNodeKey(entries[i].Key); err == nil {
-			nodes[id] = struct{}{}
+		if id, topic, err := cutNodeKey(entries[i].Key); err == nil {
+			changed[id] = append(changed[id], topic)
 		}
 	}
-	return nodes
+	return changed
 }
