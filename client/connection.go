@@ -146,8 +146,6 @@ func (n *connection) serve() (after time.Duration, err error) {
 				err = nil
 				timer.Reset(wait)
 			}
-		case <-n.s.Done():
-			err = n.s.Err()
 		case <-n.ctx.Done():
 		}
 		if err != nil {

