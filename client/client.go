@@ -242,7 +242,8 @@ func (c *Client) redial(after time.Duration) *connection {
 
 func (c *Client) failedDial(err error, hard bool, retry time.Duration) {
 	c.stats.dialsFailed.Add(1)
-	c.events.emit(DialFailed{Err: err, Hard: hard, Retry: retry})
+	// Last: who reads the event finds what it says.
+	defer c.events.emit(DialFailed{Err: err, Hard: hard, Retry: retry})
 	c.warn("not connected", err)
 	c.mu.Lock()
 	c.lost = err

@@ -54,7 +54,7 @@ func TestNothingIsAckedButByTheRegistry(t *testing.T) {
 func TestErrorOfAPublishThatRanOutOfTime(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := join(t, reg, "a")
-		reg.Mute("a")
+		reg.DropAcks("a", -1)
 		for range 50 {
 			_, err := c.PublishTo(within(t, time.Second), "t", nil)
 			require.ErrorIs(t, err, protocol.ErrUnknownOutcome)
