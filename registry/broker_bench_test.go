@@ -91,12 +91,13 @@ func BenchmarkDigestOf(b *testing.B) {
 func BenchmarkDeliverFrame(b *testing.B) {
 	r := &Record{Message: protocol.Message{Seq: 1 << 20, Time: 1 << 60, Sender: 1 << 31, Topic: "jobs.created", Payload: make([]byte, 128), Key: make([]byte, 24)}}
 	r.Seal()
-	var buf []byte
+	var p parts
 	for _, own := range []bool{false, true} {
 		b.Run(fmt.Sprint("own=", own), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				buf = deliverFrame(r, own, buf)
+				p.reset()
+				p.add(r, own)
 			}
 		})
 	}

@@ -107,5 +107,9 @@ func (f *Frames) Subscribe(body []byte) ([]byte, error) {
 	if sub.position < at {
 		return nil, fmt.Errorf("position went back from %d to %d", at, sub.position)
 	}
-	return p.out, nil
+	var out []byte
+	for _, part := range p.out.list {
+		out = append(out, part.Bytes...)
+	}
+	return out, nil
 }

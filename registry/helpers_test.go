@@ -82,9 +82,15 @@ type peer struct {
 // dial makes a session and says nothing.
 func (w *world) dial(name string) *peer {
 	w.t.Helper()
+	return w.dialWith(name, link.Limits{})
+}
+
+func (w *world) dialWith(name string, l link.Limits) *peer {
+	w.t.Helper()
 	pc := w.net.Listen(name)
+	l.Frame = 32 << 20
 	s, err := link.Dial(w.t.Context(), w.net.Addr("registry"), link.Config{
-		Identity: link.Identity{Key: key(name)}, PacketConn: pc, Limits: link.Limits{Frame: 32 << 20},
+		Identity: link.Identity{Key: key(name)}, PacketConn: pc, Limits: l,
 	})
 	require.NoError(w.t, err)
 	return &peer{t: w.t, s: s, pc: pc}
@@ -105,7 +111,12 @@ func hello() *protocol.Hello {
 // join dials and is welcomed.
 func (w *world) join(name string) *peer {
 	w.t.Helper()
-	p := w.dial(name)
+	return w.joinWith(name, link.Limits{})
+}
+
+func (w *world) joinWith(name string, l link.Limits) *peer {
+	w.t.Helper()
+	p := w.dialWith(name, l)
 	p.control = p.open(hello())
 	p.welcome = next[*protocol.Welcome](p.control)
 	return p

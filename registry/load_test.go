@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
@@ -143,4 +145,40 @@ func TestPublishAllocs(t *testing.T) {
 		n++
 	})
 	require.LessOrEqual(t, allocs, 3.0)
+}
+
+// A client may have a thousand subscriptions and read none. What it holds up must
+// not lie in memory a thousand times.
+func TestReadersThatDoNotReadShareWhatTheyWaitFor(t *testing.T) {
+	const readers, size = 300, 256 << 10
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{})
+		defer w.close()
+		a := w.join("a")
+		defer a.close()
+		lane := a.lane(protocol.LaneNormal)
+		for range 3 {
+			a.publish(lane, "large", string(make([]byte, size)))
+		}
+		b := w.joinWith("b", link.Limits{Window: 1 << 10, Total: 1 << 20})
+		defer b.close()
+		own := b.message("large", string(make([]byte, size)))
+		lane = b.lane(protocol.LaneNormal)
+		lane.send(own)
+		lane.ack()
+		before := heapInUse()
+		for i := range readers {
+			b.open(&protocol.Subscribe{Pattern: "*", Start: protocol.StartAfter, After: protocol.Seq(i % 4)})
+		}
+		time.Sleep(10 * time.Second)
+		require.Len(t, w.reg.Subscriptions(), readers)
+		require.Less(t, heapInUse()-before, int64(readers*size/4))
+	})
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -67,13 +67,3 @@ func (r *Record) Frame() []byte {
 	sealed.Seal()
 	return sealed.frame
 }
-
-// deliverFrame is the Deliver frame for one reader. The sender's own has the key
-// and is made in buf; it is valid as long as buf is left alone.
-func deliverFrame(r *Record, forSender bool, buf []byte) []byte {
-	if !forSender {
-		return r.Frame()
-	}
-	d := protocol.Deliver{Message: r.Message}
-	return appendDeliver(buf[:0], &d)
-}

@@ -34,10 +34,42 @@ func TestFrameIsDeliverWithoutTheKey(t *testing.T) {
 		require.Equal(t, frame, r.Frame())
 		require.Equal(t, string(m.Payload), string(r.Payload))
 		require.Equal(t, m.Key, r.Key)
-		require.Equal(t, frame, deliverFrame(r, false, nil))
-		require.Equal(t, own, deliverFrame(r, true, nil))
-		require.Equal(t, own, deliverFrame(r, true, []byte("what was in it before")))
+		require.Equal(t, frame, joinParts(r, false))
+		require.Equal(t, own, joinParts(r, true))
 		require.LessOrEqual(t, cap(r.Frame()), frameBound(&m))
+	}
+}
+
+// joinParts is what a reader gets of three records in a row, without the first
+// and the last.
+func joinParts(r *Record, own bool) []byte {
+	small := &Record{Message: protocol.Message{Seq: 1, Topic: "a"}}
+	small.Seal()
+	var p parts
+	p.add(small, false)
+	p.add(r, own)
+	p.add(small, false)
+	var b []byte
+	for _, part := range p.list {
+		b = append(b, part.Bytes...)
+	}
+	n := len(small.Frame())
+	return b[n : len(b)-n]
+}
+
+// A thousand readers that do not read hold one copy of a large message.
+func TestLargeFramesAreShared(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		r := &Record{Message: messages()[2]}
+		r.Seal()
+		var p parts
+		p.add(r, own)
+		require.Less(t, cap(p.copied), 2*shareFrom)
+		shared := false
+		for _, part := range p.list {
+			shared = shared || part.Shared && len(part.Bytes) > len(r.Payload)
+		}
+		require.True(t, shared)
 	}
 }
 
@@ -62,9 +94,15 @@ func TestDeliveringAllocatesNothing(t *testing.T) {
 		r.Message = m
 		r.Seal()
 	}), 1.0)
-	buf := make([]byte, 0, 1024)
+	large := &Record{Message: m}
+	large.Payload = make([]byte, 2*shareFrom)
+	large.Seal()
+	var p parts
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		buf = deliverFrame(r, true, buf)
-		_ = deliverFrame(r, false, buf)
+		p.reset()
+		for _, own := range []bool{true, false} {
+			p.add(r, own)
+			p.add(large, own)
+		}
 	}))
 }

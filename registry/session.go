@@ -151,16 +151,34 @@ func (s *session) first(ch *link.Channel, deadline time.Time) (protocol.Frame, e
 
 // send queues frames. It waits while the client does not read, and ends with ctx.
 func (s *session) send(ctx context.Context, ch *link.Channel, frames []byte) error {
-	if f := s.r.hooks.Mute; f != nil {
-		for quiet := f(s.caller.Node); quiet != nil; quiet = f(s.caller.Node) {
-			select {
-			case <-quiet:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
+	if err := s.audible(ctx); err != nil {
+		return err
 	}
 	return ch.SendContext(ctx, frames)
+}
+
+// sendParts is send for frames in parts.
+func (s *session) sendParts(ctx context.Context, ch *link.Channel, frames []link.Part) error {
+	if err := s.audible(ctx); err != nil {
+		return err
+	}
+	return ch.SendParts(ctx, frames)
+}
+
+// audible waits while the hook mutes the session.
+func (s *session) audible(ctx context.Context) error {
+	f := s.r.hooks.Mute
+	if f == nil {
+		return nil
+	}
+	for quiet := f(s.caller.Node); quiet != nil; quiet = f(s.caller.Node) {
+		select {
+		case <-quiet:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // tell queues one frame.

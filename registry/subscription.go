@@ -214,8 +214,7 @@ func (sub *subscription) catchUp(ctx context.Context, open *opening) error {
 // nothing to read.
 type portion struct {
 	page Page
-	out  []byte
-	own  []byte
+	out  parts
 }
 
 var portions = sync.Pool{New: func() any {
@@ -225,11 +224,9 @@ var portions = sync.Pool{New: func() any {
 func (p *portion) free() {
 	clear(p.page.Records)
 	p.page.Records = p.page.Records[:0]
-	if cap(p.out) > 4*pageBytes {
-		p.out = nil
-	}
-	if cap(p.own) > pageBytes {
-		p.own = nil
+	p.out.reset()
+	if cap(p.out.copied) > 4*pageBytes {
+		p.out.copied = nil
 	}
 	portions.Put(p)
 }
@@ -245,8 +242,8 @@ func (sub *subscription) forward(ctx context.Context, sel *Selection, upTo proto
 		if err := sub.read(sel, upTo, p); err != nil {
 			return err
 		}
-		if len(p.out) > 0 {
-			if err := sub.s.send(ctx, sub.ch, p.out); err != nil {
+		if len(p.out.list) > 0 {
+			if err := sub.s.sendParts(ctx, sub.ch, p.out.list); err != nil {
 				return err
 			}
 		}
@@ -264,19 +261,15 @@ func (sub *subscription) read(sel *Selection, upTo protocol.Seq, p *portion) err
 		sub.s.r.lines.warn("log not read", "pattern", sub.pattern, "behind", sub.position, "error", err)
 		return err
 	}
-	p.out = p.out[:0]
+	p.out.reset()
 	if seen := max(sub.position, sub.floor); p.page.Evicted > seen && !sel.LastPerTopic {
-		p.out = protocol.AppendFrame(p.out, &protocol.Gap{From: seen + 1, To: p.page.Evicted})
+		p.out.copied = protocol.AppendFrame(p.out.copied, &protocol.Gap{From: seen + 1, To: p.page.Evicted})
+		p.out.copy(0)
 		sub.floor = p.page.Evicted
 	}
 	node := sub.s.caller.Node
 	for _, r := range p.page.Records {
-		if r.Sender == node {
-			p.own = deliverFrame(r, true, p.own)
-			p.out = append(p.out, p.own...)
-			continue
-		}
-		p.out = append(p.out, r.Frame()...)
+		p.out.add(r, r.Sender == node)
 	}
 	sub.position = max(p.page.Scanned, sub.position)
 	return nil

@@ -38,7 +38,9 @@ type Channel struct {
 	failed chan struct{} // closed with err set
 
 	mu      sync.Mutex
-	queue   *buffer // not yet taken by the writer; nil when empty
+	queue   []piece // not yet taken by the writer
+	spare   []piece // the memory of the queue before, empty
+	size    int     // bytes in queue
 	writing bool    // a writer goroutine runs
 	ending  bool    // CloseSend was called
 	err     error   // why nothing can be sent any more
@@ -51,6 +53,37 @@ type Channel struct {
 type flush struct {
 	until uint64
 	done  chan struct{}
+}
+
+// Part is some of the bytes to send. What is Shared is not copied: it must never
+// change.
+type Part struct {
+	Bytes  []byte
+	Shared bool
+}
+
+// piece is a part in the queue: either a copy or what somebody shares.
+type piece struct {
+	copied *buffer
+	shared []byte
+}
+
+func (p piece) bytes() []byte {
+	if p.copied != nil {
+		return p.copied.b
+	}
+	return p.shared
+}
+
+// free gives the memory of pieces back and returns that of the list.
+func free(pieces []piece) []piece {
+	for _, p := range pieces {
+		if p.copied != nil {
+			p.copied.free()
+		}
+	}
+	clear(pieces)
+	return pieces[:0]
 }
 
 // buffer is queued bytes. Idle channels hold none.
@@ -125,6 +158,12 @@ func (c *Channel) Send(frames []byte) error { return c.SendContext(context.Backg
 // call go in together, however large. A nil error says that they are queued, no
 // more. After an error nothing of them is sent.
 func (c *Channel) SendContext(ctx context.Context, frames []byte) error {
+	parts := [1]Part{{Bytes: frames}}
+	return c.SendParts(ctx, parts[:])
+}
+
+// SendParts is SendContext for frames that lie in parts.
+func (c *Channel) SendParts(ctx context.Context, parts []Part) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -138,12 +177,27 @@ func (c *Channel) SendContext(ctx context.Context, frames []byte) error {
 	if err := c.sendError(); err != nil {
 		return err
 	}
-	if c.queue == nil {
-		c.queue = buffers.Get().(*buffer)
+	for _, p := range parts {
+		c.add(p)
 	}
-	c.queue.b = append(c.queue.b, frames...)
-	c.queued += uint64(len(frames))
 	return c.startWriting()
+}
+
+// add queues, under mu, one part.
+func (c *Channel) add(p Part) {
+	c.size += len(p.Bytes)
+	c.queued += uint64(len(p.Bytes))
+	if p.Shared {
+		c.queue = append(c.queue, piece{shared: p.Bytes})
+		return
+	}
+	last := len(c.queue) - 1
+	if last < 0 || c.queue[last].copied == nil {
+		c.queue = append(c.queue, piece{copied: buffers.Get().(*buffer)})
+		last++
+	}
+	copied := c.queue[last].copied
+	copied.b = append(copied.b, p.Bytes...)
 }
 
 // waitRoom waits, giving up mu meanwhile, until the queue has room or nothing
@@ -170,7 +224,7 @@ func (c *Channel) waitRoom(ctx context.Context) error {
 }
 
 func (c *Channel) full() bool {
-	return c.err == nil && c.queue != nil && len(c.queue.b) >= c.limit
+	return c.err == nil && c.size >= c.limit
 }
 
 // passRoom leaves a token for one waiting Send.
@@ -215,15 +269,15 @@ func (c *Channel) writeQueued() {
 	defer c.done()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.err == nil && c.queue != nil {
-		out := c.queue
-		c.queue = nil
+	for c.err == nil && len(c.queue) > 0 {
+		out, size := c.queue, c.size
+		c.queue, c.spare, c.size = c.spare, nil, 0
 		c.mu.Unlock()
 		c.passRoom()
-		_, err := c.str.Write(out.b)
+		err := c.writeAll(out)
 		c.mu.Lock()
-		c.written += uint64(len(out.b))
-		out.free()
+		c.written += uint64(size)
+		c.spare = free(out)
 		if err != nil {
 			c.fail(err)
 		}
@@ -235,6 +289,15 @@ func (c *Channel) writeQueued() {
 	}
 }
 
+func (c *Channel) writeAll(pieces []piece) error {
+	for _, p := range pieces {
+		if _, err := c.str.Write(p.bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fail ends, under mu, the sending direction on this side.
 func (c *Channel) fail(err error) {
 	if c.err != nil {
@@ -242,10 +305,7 @@ func (c *Channel) fail(err error) {
 	}
 	c.err = channelError(err)
 	close(c.failed)
-	if c.queue != nil {
-		c.queue.free()
-		c.queue = nil
-	}
+	c.queue, c.size = free(c.queue), 0
 }
 
 func (c *Channel) wakeFlushes() {

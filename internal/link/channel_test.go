@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,25 @@ func TestSendCopies(t *testing.T) {
 		s.Open()
 		require.NoError(t, c.Flush(t.Context()))
 		require.Equal(t, frame("mine"), s.Writes[0])
+	})
+}
+
+func TestSharedPartsAreNotCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := link.NewFakeChannel(link.Limits{Queue: 1000})
+		shared := bytes.Repeat([]byte{'s'}, 2000)
+		parts := []link.Part{{Bytes: []byte("head ")}, {Bytes: shared, Shared: true}, {Bytes: []byte(" tail")}}
+		require.NoError(t, c.SendParts(t.Context(), parts))
+		synctest.Wait() // the head is with the carrier
+		require.NoError(t, c.SendParts(t.Context(), parts))
+		clear(parts[0].Bytes)
+		shared[0] = 'S'
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, c.SendContext(short, frame("too much")), context.DeadlineExceeded, "shared bytes fill the queue")
+		s.Open()
+		require.NoError(t, c.Flush(t.Context()))
+		require.Equal(t, string(bytes.Repeat(slices.Concat([]byte("head "), shared, []byte(" tail")), 2)), string(bytes.Join(s.Writes, nil)))
 	})
 }
 
