@@ -131,7 +131,7 @@ func nextContext(ctx context.Context, ch *link.Channel) ([]byte, error) {
 // serve runs the session until it ends, and tells after what time the registry
 // wants to see the client again, and why it ended.
 func (n *connection) serve() (after time.Duration, err error) {
-	timer := time.NewTimer(replyTime)
+	timer := time.NewTimer(pingTime)
 	defer timer.Stop()
 	for n.ctx.Err() == nil {
 		var err error
@@ -141,11 +141,8 @@ func (n *connection) serve() (after time.Duration, err error) {
 		case <-n.c.ask:
 			err = n.send()
 		case <-timer.C:
-			err = errMute
-			if wait := n.overdue(); wait > 0 {
-				err = nil
-				timer.Reset(wait)
-			}
+			err = n.tick()
+			timer.Reset(min(pingTime, max(n.overdue(), time.Millisecond)))
 		case <-n.ctx.Done():
 		}
 		if err != nil {
@@ -374,15 +371,46 @@ func (n *connection) reply(id uint64, f protocol.Frame, err error) error {
 // send sends the calls that wait.
 func (n *connection) send() error {
 	for _, call := range n.c.takeCalls() {
-		n.nextID++
-		call.id, call.sent = n.nextID, time.Now()
-		n.asked = append(n.asked, call)
-		ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
-		err := n.control.SendContext(ctx, protocol.AppendFrame(nil, call.frame(call.id)))
-		cancel()
-		if err != nil {
-			return fmt.Errorf("send request: %w", causeOf(ctx, err))
+		if err := n.ask(call); err != nil {
+			return fmt.Errorf("send request: %w", err)
 		}
+	}
+	return nil
+}
+
+func (n *connection) ask(call *call) error {
+	n.nextID++
+	call.id, call.sent = n.nextID, time.Now()
+	n.asked = append(n.asked, call)
+	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
+	defer cancel()
+	if err := n.control.SendContext(ctx, protocol.AppendFrame(nil, call.frame(call.id))); err != nil {
+		return causeOf(ctx, err)
+	}
+	return nil
+}
+
+// pingTime is how often a client that asks nothing else asks for a sign of life.
+// A registry that restarted answers the ping with a reset; the packets by which
+// QUIC keeps a connection open are too small for that, and a client that only
+// reads would sit out the whole idle time-out.
+const pingTime = 3 * time.Second
+
+// tick looks after what should have been answered, and pings when nothing waits
+// for an answer.
+func (n *connection) tick() error {
+	switch {
+	case n.overdue() == 0:
+		return errMute
+	case len(n.asked) > 0:
+		return nil
+	}
+	ping := &call{want: protocol.TypeDone, frame: func(id uint64) protocol.Frame {
+		return &protocol.Ping{ID: id, Pad: make([]byte, protocol.PingSize)}
+	}}
+	ping.over.Store(true) // nobody waits for it, and no other connection repeats it
+	if err := n.ask(ping); err != nil {
+		return fmt.Errorf("ping: %w", err)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // Mute makes the registry hear a node and say nothing to it: answers, messages,
-// the welcome to a new session. The connection stays. Nothing is lost by it.
+// the welcome to a new session. Nothing is lost by it. The connection stays, until
+// the node gives it up: package client does after 8 seconds without an answer.
 func (r *Registry) Mute(node string) {
 	r.events.fault("mute", node)
 	r.muted.hold(node)
