@@ -120,9 +120,8 @@ func causeOf(ctx context.Context, err error) error {
 // nextContext is ch.Next with a context; when it ends the channel is of no use.
 func nextContext(ctx context.Context, ch *link.Channel) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { ch.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
 	body, err := ch.Next()
-	if err != nil {
+	if !stop() || err != nil {
 		return nil, causeOf(ctx, err)
 	}
 	return body, nil

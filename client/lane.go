@@ -123,6 +123,8 @@ func (l *lane) overdue(p *Pending, cause error) error {
 		return fmt.Errorf("%w: %w", protocol.ErrUnknownOutcome, cause)
 	case !l.online:
 		return fmt.Errorf("%w: %w", l.c.offline(), cause)
+	case l.held:
+		return fmt.Errorf("%w: %w", protocol.ErrDraining, cause)
 	}
 	return cause
 }

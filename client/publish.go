@@ -31,8 +31,9 @@ type Pending struct {
 //
 // While there is no connection the publish waits for one. When ctx ends first,
 // it is withdrawn and never sent later: the Pending fails with ctx.Err(), which
-// is also protocol.ErrNotConnected if that was the reason, or
-// protocol.ErrUnknownOutcome if the message may be in the log all the same.
+// is also protocol.ErrNotConnected if that was the reason (ErrDraining while the
+// registry is about to go), or protocol.ErrUnknownOutcome if the message may be
+// in the log all the same.
 //
 // Refusals of the registry are a *protocol.Error with its Code and, where trying
 // again makes sense, RetryAfter.

@@ -196,7 +196,9 @@ func TestDrainSaysWhenToComeBack(t *testing.T) {
 		held := publish(t, c, "1")[0]
 		time.Sleep(time.Second)
 		require.Empty(t, tape.payloads(), "nothing new on a session that drains")
-		_, err := c.Info(within(t, time.Second))
+		_, err := c.PublishTo(within(t, time.Second), "t", nil)
+		require.ErrorIs(t, err, protocol.ErrDraining)
+		_, err = c.Info(within(t, time.Second))
 		require.ErrorIs(t, err, protocol.ErrNotConnected)
 		start := time.Now()
 		acked(t, held)
