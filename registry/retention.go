@@ -25,7 +25,8 @@ type Retention struct {
 	TopicBytes, TotalBytes int64
 }
 
-// RecordOverhead is about what a log needs for a message besides its payload.
+// RecordOverhead is about what a log needs for a message besides its payload. A
+// log may count more where the names of topics are long.
 const RecordOverhead = 512
 
 // WithDefaults puts a number in place of each 0 and of each negative value.

@@ -10,8 +10,15 @@ import (
 	"github.com/pilotgo/pilotgo/registry"
 )
 
-// charge is what a record counts against Retention.TotalBytes.
-func charge(r *registry.Record) int64 { return int64(len(r.Payload)) + registry.RecordOverhead }
+// charge is what a record counts against Retention.TotalBytes. Long names are
+// beyond the overhead: each is there twice, in the frame and beside it.
+func charge(r *registry.Record) int64 {
+	names := len(r.Topic)
+	for i := range r.Fences {
+		names += len(r.Fences[i].Topic)
+	}
+	return int64(len(r.Payload) + max(registry.RecordOverhead, registry.RecordOverhead/2+2*names))
+}
 
 // add stores one record and applies the bounds that it may have passed.
 func (l *Log) add(r *registry.Record) {

@@ -2,6 +2,8 @@ package memlog
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,4 +98,28 @@ func TestRankingsAreOfThoseWhoHaveSomething(t *testing.T) {
 		require.LessOrEqual(t, s.bytes, int64(1000))
 	}
 	require.LessOrEqual(t, l.all.n, 20)
+}
+
+// Messages without a payload, with topics as long as can be, are not for free.
+func TestLongNamesCount(t *testing.T) {
+	const total = 1 << 20
+	l := New(Options{Retention: registry.Retention{TotalBytes: total}})
+	long := strings.Repeat("x", protocol.MaxTopic-2)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for seq := protocol.Seq(1); seq <= 2000; seq++ {
+		topic := fmt.Sprint(long, seq%50)
+		r := &registry.Record{Message: protocol.Message{
+			Seq: seq, Time: 1, Sender: 1 << 31, Topic: topic,
+			Fences: []protocol.Mark{{Topic: topic, Term: 1}, {Topic: topic[1:], Term: 1}},
+		}}
+		r.Seal()
+		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Positive(t, l.all.n)
+	require.Less(t, after.HeapAlloc-before.HeapAlloc, uint64(2*total))
+	runtime.KeepAlive(l)
 }
