@@ -68,10 +68,20 @@ func (s *session) run() {
 		err = s.serve()
 	}
 	s.end(err)
-	told := refusal(err, protocol.ErrInternal)
-	s.link.Close(told.Code, told.Detail)
+	s.bye(err)
 	s.work.Wait()
 	s.left(err)
+}
+
+// bye tells the client why its session ends. That it ended the control channel is
+// no fault, though not what was asked of it.
+func (s *session) bye(err error) {
+	if errors.Is(err, io.EOF) {
+		s.link.Close(0, "")
+		return
+	}
+	told := refusal(err, protocol.ErrInternal)
+	s.link.Close(told.Code, told.Detail)
 }
 
 // left takes back what hello did.

@@ -141,6 +141,24 @@ func TestHalfOpenChannels(t *testing.T) {
 
 // A stream of frames of every kind that is no request, cut and spoilt: the
 // session ends with a code, and the registry goes on.
+// A client that ends its control channel has no fault, and is told of none.
+func TestClientEndsItsControlChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{})
+		defer w.close()
+		for _, p := range []*peer{w.join("welcomed"), w.dial("silent")} {
+			if p.control == nil {
+				c, err := p.s.Open(t.Context())
+				require.NoError(t, err)
+				p.control = &channel{t, c}
+			}
+			require.NoError(t, p.control.CloseSend())
+			p.ends(protocol.ErrNotConnected) // which is code 0 of the other side
+			p.close()
+		}
+	})
+}
+
 func TestFramesOutOfPlace(t *testing.T) {
 	places := []struct {
 		name string
