@@ -33,10 +33,13 @@ func spawn(kind string) (*child, error) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "READY ")
-	if err != nil || !ok {
+	if err == nil && !ok {
+		err = fmt.Errorf("said %q", line)
+	}
+	if err != nil {
 		cmd.Process.Kill()
 		cmd.Wait()
-		return nil, fmt.Errorf("%s said %q: %v", kind, line, err)
+		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
 	return &child{cmd: cmd, addr: addr}, nil
 }

@@ -168,16 +168,17 @@ func untilLast(ctx context.Context, s client.Stream) error {
 		if err != nil {
 			return err
 		}
-		switch item.Kind {
-		case client.ItemGap:
+		if item.Kind == client.ItemGap {
 			return fmt.Errorf("gap %d…%d", item.From, item.To)
-		case client.ItemMessage:
-			if item.Message.Seq <= last {
-				return fmt.Errorf("seq %d after %d", item.Message.Seq, last)
-			}
-			last = item.Message.Seq
-			n++
 		}
+		if item.Kind != client.ItemMessage {
+			continue
+		}
+		if item.Message.Seq <= last {
+			return fmt.Errorf("seq %d after %d", item.Message.Seq, last)
+		}
+		last = item.Message.Seq
+		n++
 	}
 	return nil
 }
