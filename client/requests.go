@@ -116,7 +116,7 @@ func (c *Client) Inbox(ctx context.Context, o InboxOptions) iter.Seq2[*InboxPage
 				yield(nil, fmt.Errorf("inbox: %w", err))
 				return
 			}
-			page := &InboxPage{Messages: f.Messages, Truncated: f.Truncated != 0, Head: f.Head}
+			page := &InboxPage{Messages: f.Messages, Truncated: f.Truncated, Head: f.Head}
 			if !yield(page, nil) || f.Next <= o.After {
 				return
 			}
@@ -126,11 +126,7 @@ func (c *Client) Inbox(ctx context.Context, o InboxOptions) iter.Seq2[*InboxPage
 }
 
 func (o InboxOptions) frame(id uint64) protocol.Frame {
-	f := &protocol.GetInbox{ID: id, After: o.After, Limit: uint64(max(0, o.Limit)), Topic: o.Topic}
-	if o.All {
-		f.All = 1
-	}
-	return f
+	return &protocol.GetInbox{ID: id, After: o.After, Limit: uint64(max(0, o.Limit)), Topic: o.Topic, All: o.All}
 }
 
 // ClearInbox moves the inbox's cursor: messages up to upTo are not listed any more.
@@ -146,7 +142,7 @@ func (c *Client) ClearInbox(ctx context.Context, upTo protocol.Seq) error {
 
 // Join adds topics to this node's inbox, for good.
 func (c *Client) Join(ctx context.Context, topics ...string) error {
-	if err := c.join(ctx, topics, 0); err != nil {
+	if err := c.join(ctx, topics, false); err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
 	return nil
@@ -154,13 +150,13 @@ func (c *Client) Join(ctx context.Context, topics ...string) error {
 
 // Leave takes topics out of this node's inbox.
 func (c *Client) Leave(ctx context.Context, topics ...string) error {
-	if err := c.join(ctx, topics, 1); err != nil {
+	if err := c.join(ctx, topics, true); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
 }
 
-func (c *Client) join(ctx context.Context, topics []string, leave uint64) error {
+func (c *Client) join(ctx context.Context, topics []string, leave bool) error {
 	for _, t := range topics {
 		if err := protocol.ValidTopic(t); err != nil {
 			return fmt.Errorf("%q: %w", t, err)

@@ -338,7 +338,7 @@ func (s *Subscription) accept(n *connection, f *protocol.Subscribed) error {
 		defer close(s.opened)
 	}
 	return s.put(n, func() (Item, bool) {
-		s.narrowed = f.Narrowed != 0
+		s.narrowed = f.Narrowed
 		s.accepted = true
 		if again {
 			s.stats.Resumes++

@@ -142,10 +142,17 @@ func number[T ~uint64](c *codec, v *T) {
 }
 
 // flag is a number that is 0 or 1.
-func (c *codec) flag(v *uint64) {
-	number(c, v)
-	if c.mode == reading && *v > 1 {
-		c.fail("neither 0 nor 1")
+func (c *codec) flag(v *bool) {
+	var n uint64
+	if *v {
+		n = 1
+	}
+	number(c, &n)
+	if c.mode == reading {
+		if n > 1 {
+			c.fail("neither 0 nor 1")
+		}
+		*v = n == 1
 	}
 }
 

@@ -4,7 +4,7 @@ package protocol
 type Join struct {
 	ID     uint64
 	Topics []string // at most MaxJoin
-	Leave  uint64   // 0 join, 1 leave
+	Leave  bool     // take them out
 	Extra  Extra
 }
 
@@ -24,11 +24,8 @@ func (f *Join) fields(c *codec) {
 // Check reports what is wrong with the frame as a request: ErrInvalidTopic,
 // ErrTooLarge or ErrInvalid.
 func (f *Join) Check() error {
-	switch {
-	case len(f.Topics) > MaxJoin:
+	if len(f.Topics) > MaxJoin {
 		return tooLarge("topics", len(f.Topics), MaxJoin)
-	case f.Leave > 1:
-		return Errorf(ErrInvalid, "leave %d", f.Leave)
 	}
 	for _, topic := range f.Topics {
 		if err := ValidTopic(topic); err != nil {
@@ -93,7 +90,7 @@ type GetInbox struct {
 	After Seq    // from behind this seq; at least the inbox's cursor unless All is set
 	Limit uint64 // newest messages looked at, besides each topic's newest 100; 0 = 10,000
 	Topic string // only this topic; "" = all, and direct messages
-	All   uint64 // 1 = also what was cleared
+	All   bool   // also what was cleared
 	Extra Extra
 }
 
@@ -115,9 +112,6 @@ func (f *GetInbox) fields(c *codec) {
 // Check reports what is wrong with the frame as a request: ErrInvalidTopic or
 // ErrInvalid.
 func (f *GetInbox) Check() error {
-	if f.All > 1 {
-		return Errorf(ErrInvalid, "all %d", f.All)
-	}
 	if f.Topic != "" {
 		if err := ValidTopic(f.Topic); err != nil {
 			return err
@@ -129,9 +123,9 @@ func (f *GetInbox) Check() error {
 // InboxPage answers GetInbox.
 type InboxPage struct {
 	ID        uint64
-	Next      Seq    // for After; 0 = this is the last page
-	Truncated uint64 // 1 = older retained messages were left out
-	Head      Seq    // highest seq of the log when the page was made
+	Next      Seq  // for After; 0 = this is the last page
+	Truncated bool // older retained messages were left out
+	Head      Seq  // highest seq of the log when the page was made
 	Messages  []Message
 	Extra     Extra
 }

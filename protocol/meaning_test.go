@@ -51,11 +51,11 @@ var meanings = map[string]protocol.Frame{
 	"get-fence":   &protocol.GetFence{ID: 3, Topic: "election:workers"},
 	"fence-state": &protocol.FenceState{ID: 3, Topic: "election:workers", Epoch: epoch, K: term, S: 37},
 	"set-fence":   &protocol.SetFence{ID: 4, Topic: "election:workers", Epoch: epoch, K: 5},
-	"join":        &protocol.Join{ID: 5, Topics: []string{"config:fleet", "config:status:fleet"}, Leave: 1},
+	"join":        &protocol.Join{ID: 5, Topics: []string{"config:fleet", "config:status:fleet"}, Leave: true},
 	"get-joined":  &protocol.GetJoined{ID: 6, After: "config:fleet", Limit: 50},
 	"joined-page": &protocol.JoinedPage{ID: 6, Next: "jobs.created", Topics: []string{"election:workers", "jobs.created"}},
-	"get-inbox":   &protocol.GetInbox{ID: 7, After: 100, Limit: 500, Topic: "jobs.created", All: 1},
-	"inbox-page": &protocol.InboxPage{ID: 7, Next: 131, Truncated: 1, Head: 140, Messages: []protocol.Message{
+	"get-inbox":   &protocol.GetInbox{ID: 7, After: 100, Limit: 500, Topic: "jobs.created", All: true},
+	"inbox-page": &protocol.InboxPage{ID: 7, Next: 131, Truncated: true, Head: 140, Messages: []protocol.Message{
 		{
 			Seq: 130, Time: now, Sender: node, Topic: "election:workers", Payload: []byte(`{"type":"leader"}`),
 			Fences: []protocol.Mark{{Topic: "election:workers", Term: term}},
@@ -112,7 +112,7 @@ var meanings = map[string]protocol.Frame{
 		Pattern: "jobs.*", Start: protocol.StartSince, Since: now, After: 41, Epoch: epoch,
 	},
 	"subscribe-inbox": &protocol.Subscribe{Source: protocol.SourceInbox},
-	"subscribed":      &protocol.Subscribed{Epoch: protocol.Epoch{ID: epoch, Born: born}, Position: 41, Narrowed: 1},
+	"subscribed":      &protocol.Subscribed{Epoch: protocol.Epoch{ID: epoch, Born: born}, Position: 41, Narrowed: true},
 	"deliver": &protocol.Deliver{Message: protocol.Message{
 		Seq: 42, Time: now, Sender: node, Origin: 77, Topic: "config:fleet", Payload: []byte(`{"version":2}`),
 		Fences: []protocol.Mark{{Topic: "config:fleet", Term: 2}, {Topic: "election:workers", Term: term}},

@@ -75,8 +75,8 @@ func (f *Subscribe) Check() error {
 // Subscribed accepts a subscription.
 type Subscribed struct {
 	Epoch    Epoch
-	Position Seq    // what follows has a higher seq
-	Narrowed uint64 // 1 = the pattern also matches topics this node may not read; they are left out
+	Position Seq  // what follows has a higher seq
+	Narrowed bool // the pattern also matches topics this node may not read; they are left out
 	Extra    Extra
 }
 

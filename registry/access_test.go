@@ -58,7 +58,7 @@ func TestAccess(t *testing.T) {
 
 		// A pattern brings what may be read; a topic that may not be is refused.
 		sub, began := a.subscribe(protocol.Subscribe{Pattern: "*", Start: protocol.StartAll})
-		require.Equal(t, uint64(1), began.Narrowed)
+		require.True(t, began.Narrowed)
 		require.Equal(t, []string{"2", "no"}, deliveries(sub, 2))
 		next[*protocol.CaughtUp](sub)
 		root.publish(all, "secret.plan", "3")
@@ -67,9 +67,9 @@ func TestAccess(t *testing.T) {
 		refused := a.open(&protocol.Subscribe{Pattern: "secret.plan"})
 		require.Equal(t, protocol.ErrDenied, next[*protocol.Fail](refused).Code)
 		_, began = a.subscribe(protocol.Subscribe{Pattern: "open"})
-		require.Zero(t, began.Narrowed)
+		require.False(t, began.Narrowed)
 		_, began = root.subscribe(protocol.Subscribe{Pattern: "*"})
-		require.Zero(t, began.Narrowed)
+		require.False(t, began.Narrowed)
 
 		// Requests too.
 		for _, f := range []protocol.Frame{

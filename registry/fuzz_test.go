@@ -31,7 +31,7 @@ func FuzzSession(f *testing.F) {
 		{pub(func(p *protocol.Publish) {
 			p.Conditions = []protocol.Condition{{Topic: "jobs.a", Epoch: 7, Term: 1, Raise: 2, HasExpect: true}, {Topic: "b", Epoch: 7, Term: 1}}
 		})},
-		{&protocol.Join{ID: 1, Topics: []string{"jobs.a", "config:x"}}, &protocol.GetJoined{ID: 2}, &protocol.Join{ID: 3, Topics: []string{"jobs.a"}, Leave: 1}},
+		{&protocol.Join{ID: 1, Topics: []string{"jobs.a", "config:x"}}, &protocol.GetJoined{ID: 2}, &protocol.Join{ID: 3, Topics: []string{"jobs.a"}, Leave: true}},
 		{&protocol.GetInbox{ID: 1, Limit: 1 << 63}, &protocol.ClearInbox{ID: 2, UpTo: 1 << 63}},
 		{&protocol.GetInfo{ID: 1}, &protocol.GetNodes{ID: 2, Limit: 1}, &protocol.GetTopics{ID: 3, Pattern: "jobs.*", Limit: 1 << 62}},
 		{&protocol.GetFence{ID: 1, Topic: "jobs.a"}, &protocol.SetFence{ID: 2, Topic: "jobs.a", Epoch: 7, K: 3}},

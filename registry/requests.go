@@ -138,7 +138,7 @@ func (s *session) fenceState(id uint64, topic string, f protocol.Fence) protocol
 
 func (s *session) join(f *protocol.Join) (protocol.Frame, *protocol.Error) {
 	for _, topic := range f.Topics {
-		if f.Leave == 1 {
+		if f.Leave {
 			break
 		}
 		if refused := s.allow(Request{Right: RightSubscribe, Topic: topic}); refused != nil {
@@ -146,7 +146,7 @@ func (s *session) join(f *protocol.Join) (protocol.Frame, *protocol.Error) {
 		}
 	}
 	refused := s.r.seq.change(func(b *broker, _ protocol.Time) *protocol.Error {
-		return b.join(s.caller.Node, f.Topics, f.Leave == 1)
+		return b.join(s.caller.Node, f.Topics, f.Leave)
 	})
 	return &protocol.Done{ID: f.ID}, refused
 }
@@ -193,7 +193,7 @@ func (s *session) getInbox(f *protocol.GetInbox) (protocol.Frame, *protocol.Erro
 	after := f.After
 	s.r.seq.view(func(b *broker) {
 		joined = b.joinedSet(s.caller.Node)
-		if f.All == 0 {
+		if !f.All {
 			after = max(after, b.cursor(s.caller.Node))
 		}
 	})
@@ -215,10 +215,7 @@ func (s *session) getInbox(f *protocol.GetInbox) (protocol.Frame, *protocol.Erro
 		}
 		answer.Messages = append(answer.Messages, m)
 	}
-	answer.Next = next
-	if p.Truncated {
-		answer.Truncated = 1
-	}
+	answer.Next, answer.Truncated = next, p.Truncated
 	return answer, nil
 }
 

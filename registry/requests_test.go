@@ -74,7 +74,7 @@ func TestJoinedInPages(t *testing.T) {
 		page := ask[*protocol.JoinedPage](a, &protocol.GetJoined{ID: 3, After: want[9], Limit: 2})
 		require.Equal(t, want[10:12], page.Topics)
 		require.Equal(t, want[11], page.Next)
-		ask[*protocol.Done](a, &protocol.Join{ID: 4, Topics: want[1:], Leave: 1})
+		ask[*protocol.Done](a, &protocol.Join{ID: 4, Topics: want[1:], Leave: true})
 		require.Equal(t, &protocol.JoinedPage{ID: 5, Topics: want[:1]}, ask[*protocol.JoinedPage](a, &protocol.GetJoined{ID: 5}))
 	})
 }
@@ -99,7 +99,7 @@ func TestInboxInPages(t *testing.T) {
 		list := func(first *protocol.GetInbox) (got []protocol.Message, n int) {
 			n = pages(b, func(f *protocol.InboxPage) protocol.Frame {
 				require.Equal(t, protocol.Seq(31), f.Head)
-				require.Zero(t, f.Truncated)
+				require.False(t, f.Truncated)
 				got = append(got, f.Messages...)
 				if f.Next == 0 {
 					return nil
@@ -126,9 +126,9 @@ func TestInboxInPages(t *testing.T) {
 		ask[*protocol.Done](b, &protocol.ClearInbox{ID: 4, UpTo: 28})
 		got, _ = list(&protocol.GetInbox{ID: 5})
 		require.Len(t, got, 2)
-		got, _ = list(&protocol.GetInbox{ID: 6, All: 1})
+		got, _ = list(&protocol.GetInbox{ID: 6, All: true})
 		require.Len(t, got, 21)
-		got, _ = list(&protocol.GetInbox{ID: 7, All: 1, After: 20})
+		got, _ = list(&protocol.GetInbox{ID: 7, All: true, After: 20})
 		require.Len(t, got, 7)
 
 		// The largest payload fits a page of its own.
@@ -154,7 +154,7 @@ func TestInboxIsTruncated(t *testing.T) {
 		}
 		page := ask[*protocol.InboxPage](a, &protocol.GetInbox{ID: 2, Limit: 10})
 		require.Len(t, page.Messages, 100)
-		require.Equal(t, uint64(1), page.Truncated)
+		require.True(t, page.Truncated)
 		require.NotEmpty(t, page.Messages[0].Key, "own messages have their key")
 	})
 }

@@ -106,7 +106,7 @@ func (sub *subscription) admit(f *protocol.Subscribe, open *opening) *protocol.E
 			if protocol.IsExact(f.Pattern) || refused.Code != protocol.ErrDenied {
 				return refused
 			}
-			open.began.Narrowed = 1
+			open.began.Narrowed = true
 		}
 	}
 	if most := s.r.limits.Subscriptions; s.subscriptions.Add(1) > int64(most) {
@@ -153,7 +153,7 @@ func (sub *subscription) begin(f *protocol.Subscribe, open *opening) (refused *p
 	if sub.source == protocol.SourceInbox {
 		sub.sel.Direct = s.caller.Node
 	}
-	if open.began.Narrowed == 1 || sub.source == protocol.SourceInbox && s.r.o.Access != nil {
+	if open.began.Narrowed || sub.source == protocol.SourceInbox && s.r.o.Access != nil {
 		sub.sel.Readable = s.readable()
 	}
 	open.history = sub.sel

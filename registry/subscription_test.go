@@ -58,7 +58,7 @@ func TestStarts(t *testing.T) {
 				sub, began := a.subscribe(test.sub)
 				require.Equal(t, a.welcome.Epoch, began.Epoch)
 				require.Equal(t, test.position, began.Position)
-				require.Zero(t, began.Narrowed)
+				require.False(t, began.Narrowed)
 				require.Equal(t, test.want, strings.Join(deliveries(sub, len(strings.Fields(test.want))), " "))
 				require.Equal(t, protocol.Seq(4), next[*protocol.CaughtUp](sub).Seq)
 
@@ -381,7 +381,7 @@ func TestInbox(t *testing.T) {
 		a.publish(lane, "two", "4")
 		require.Equal(t, []string{"3", "4"}, deliveries(inbox, 2))
 
-		ask[*protocol.Done](b, &protocol.Join{ID: 3, Topics: []string{"one"}, Leave: 1})
+		ask[*protocol.Done](b, &protocol.Join{ID: 3, Topics: []string{"one"}, Leave: true})
 		a.publish(lane, "one", "left")
 		a.publish(lane, "two", "5")
 		require.Equal(t, []string{"5"}, deliveries(inbox, 1))
