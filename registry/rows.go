@@ -130,7 +130,11 @@ func cutNodeKey(key string) (id protocol.NodeID, rest string, err error) {
 	if len(key) < 4 {
 		return 0, "", errors.New("key too short")
 	}
-	return protocol.NodeID(binary.BigEndian.Uint32([]byte(key[:4]))), key[4:], nil
+	id = protocol.NodeID(binary.BigEndian.Uint32([]byte(key[:4])))
+	if id == 0 {
+		return 0, "", errors.New("node 0") // which is nobody: lists begin behind it
+	}
+	return id, key[4:], nil
 }
 
 func parseNodeRow(v []byte) (protocol.Node, error) {

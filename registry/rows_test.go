@@ -55,6 +55,9 @@ func TestDamagedRowsAreErrors(t *testing.T) {
 		{tableCursors, "\x80\x00\x00\x00", "\x01\x91\xcc\x01"},
 		{tableCursors, "\x80\x00\x00\x00", "\x01\x90"},
 		{tableCursors, "\x80\x00\x00\x00a", "\x01\x91\x01"},
+		{tableNodes, "\x00\x00\x00\x00", node},
+		{tableJoins, "\x00\x00\x00\x00a", "\x01\x90"},
+		{tableCursors, "\x00\x00\x00\x00", "\x01\x91\x01"},
 	} {
 		b := newBroker(protocol.Epoch{ID: thisEpoch}, brokerOptions{})
 		err := b.loadEntry(Entry{Table: e.table, Key: e.key, Value: []byte(e.value)})
@@ -74,6 +77,7 @@ func TestTablesOfOthersAreLeftAlone(t *testing.T) {
 func FuzzRows(f *testing.F) {
 	f.Add(byte(0), "\x80\x00\x00\x00", nodeRow(&protocol.Node{Key: publicKey(1), Name: "n", Tags: []string{"t", ""}, LastSeen: 1000}))
 	f.Add(byte(0), "\x80\x00\x00\x00", []byte("\x01\x94\xc4\x00\xa0\x90\x00"))
+	f.Add(byte(0), "\x00\x00\x00\x00", []byte("\x01\x94\xc4\x010\xa10\x92\xa10\xa0\xcd00"))
 	f.Add(byte(1), "\x80\x00\x00\x00jobs", joinRow())
 	f.Add(byte(2), "\x80\x00\x00\x00", cursorRow(1<<63))
 	f.Add(byte(2), "\x80\x00\x00\x00", []byte("\x01\x91\xdd\xff\xff\xff\xff"))
