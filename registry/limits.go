@@ -21,7 +21,8 @@ type Limits struct {
 	Subscriptions int
 
 	// Sessions is how many there are in all, 10,000 by default, and NodeSessions
-	// how many one node has, 100 by default.
+	// how many one node has, 100 by default, and as many again that have not begun
+	// yet.
 	Sessions, NodeSessions int
 
 	// Node is how fast one node publishes, over all its sessions, and Total how

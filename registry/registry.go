@@ -109,7 +109,8 @@ type claim struct {
 
 // account is what one node has in use, over all its sessions.
 type account struct {
-	sessions int
+	open     int // sessions, also those before their hello
+	sessions int // those of them that entered
 	meter    *meter
 }
 
@@ -266,6 +267,18 @@ func (r *Registry) open(ls *link.Session) (*session, *protocol.Error) {
 		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions are open, the maximum", most)
 	}
 	s := newSession(r, ls)
+	a := r.accounts[s.claim.key]
+	if a == nil {
+		a = &account{meter: newMeter(r.limits.Node)}
+	}
+	// Those that entered do not count: one that begins may be there to take the
+	// place of one of them.
+	if most := r.limits.NodeSessions; a.open-a.sessions >= most {
+		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions of this node wait to begin, the maximum", most)
+	}
+	a.open++
+	s.account = a
+	r.accounts[s.claim.key] = a
 	r.sessions[s] = struct{}{}
 	return s, nil
 }
@@ -274,31 +287,27 @@ func (r *Registry) shut(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.sessions, s)
+	s.account.open--
+	r.forget(s.claim.key)
 }
 
-// enter gives a session its account, or refuses it. old is an earlier session of
-// the same client, which must end first.
+// enter counts a session as one of its node's, or refuses it. old is an earlier
+// session of the same client, which must end first.
 func (r *Registry) enter(s *session, i protocol.Instance) (old *session, refused *protocol.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if wait := r.handshakes.lack(time.Now(), 1); wait > 0 {
 		return nil, rateLimited("too many sessions begin", wait)
 	}
-	s.claim = claim{string(s.caller.Key), i}
-	a := r.accounts[s.claim.key]
-	if a == nil {
-		a = &account{meter: newMeter(r.limits.Node)}
-	}
+	s.claim.instance = i
 	if i != (protocol.Instance{}) {
 		old = r.online[s.claim]
 	}
-	if most := r.limits.NodeSessions; a.sessions >= most && old == nil {
+	if most := r.limits.NodeSessions; s.account.sessions >= most && old == nil {
 		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions of this node are open, the maximum", most)
 	}
 	r.handshakes.take(1)
-	a.sessions++
-	s.account = a
-	r.accounts[s.claim.key] = a
+	s.account.sessions++
 	if i != (protocol.Instance{}) {
 		r.online[s.claim] = s
 	}
@@ -310,7 +319,6 @@ func (r *Registry) exit(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.account.sessions--
-	r.forget(s.claim.key)
 	if r.online[s.claim] == s {
 		delete(r.online, s.claim)
 	}
@@ -319,7 +327,7 @@ func (r *Registry) exit(s *session) {
 // forget drops an account that has nothing to remember. A node that published
 // too fast is not free by coming back.
 func (r *Registry) forget(key string) {
-	if a := r.accounts[key]; a.sessions == 0 && a.meter.full(time.Now()) {
+	if a := r.accounts[key]; a.open == 0 && a.meter.full(time.Now()) {
 		delete(r.accounts, key)
 	}
 }

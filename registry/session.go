@@ -33,11 +33,12 @@ type session struct {
 	work    sync.WaitGroup
 	ended   chan struct{} // closed when nothing is left of it
 
-	// Set by hello:
-	caller  Caller
-	claim   claim
-	account *account
 	since   time.Time
+	account *account
+
+	// Complete from hello on:
+	caller Caller
+	claim  claim
 
 	admitted      atomic.Bool
 	subscriptions atomic.Int64
@@ -53,6 +54,7 @@ func newSession(r *Registry, l *link.Session) *session {
 		link:   l,
 		ended:  make(chan struct{}),
 		caller: Caller{Key: l.PeerKey(), Node: protocol.NodeIDOf(l.PeerKey()), Addr: l.RemoteAddr()},
+		claim:  claim{key: string(l.PeerKey())},
 		since:  time.Now(),
 	}
 	s.ctx, s.end = context.WithCancelCause(r.ctx)

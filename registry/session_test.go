@@ -300,6 +300,28 @@ func TestLimitsOfSessions(t *testing.T) {
 	})
 }
 
+// Sessions without a hello hold places too, but only their own node's.
+func TestLimitOfSessionsBeforeTheirHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{Limits: registry.Limits{Sessions: 6, NodeSessions: 2}})
+		defer w.close()
+		a := w.join("a")
+		defer a.close()
+		for range 2 {
+			defer w.dial("a").close()
+		}
+		synctest.Wait()
+		more := w.dial("a")
+		defer more.close()
+		more.ends(protocol.ErrLimit)
+
+		w.join("b").close()
+		a.follow("jobs")
+		time.Sleep(5 * time.Second) // as long as those may wait
+		w.join("a").close()
+	})
+}
+
 func TestHandshakeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, registry.Options{Limits: registry.Limits{Handshakes: 5}})
