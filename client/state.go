@@ -92,7 +92,7 @@ func (o Options) link() (link.Config, error) {
 		Pinned:     o.RegistryKey,
 		Pins:       link.MemoryPins(),
 		Tickets:    link.MemoryTickets(),
-		Limits:     link.Limits{KeepAlive: o.KeepAlive, Idle: o.Idle},
+		Limits:     o.limits(),
 		Logger:     o.Logger,
 	}
 	var err error
@@ -113,6 +113,25 @@ func (o Options) link() (link.Config, error) {
 		conf.Tickets = link.FileTickets(filepath.Join(dir, "tickets"))
 	}
 	return conf, nil
+}
+
+// A registry may send so many bytes on a channel ahead of its reader. All channels
+// may be full and the rest of the connection goes on, since there is room for more
+// channels than a client opens. Room is a promise and no memory.
+const (
+	channelWindow    = 256 << 10
+	maxSubscriptions = 4000
+	otherChannels    = 64 // control, lanes, and those that are ending
+)
+
+func (o Options) limits() link.Limits {
+	return link.Limits{
+		Channels:  -1, // the client opens them
+		Window:    channelWindow,
+		Total:     (maxSubscriptions + otherChannels) * channelWindow,
+		KeepAlive: o.KeepAlive,
+		Idle:      o.Idle,
+	}
 }
 
 func (o Options) identity() (link.Identity, error) {

@@ -123,6 +123,9 @@ func (c *Client) enter(s *Subscription) error {
 	if c.hard != nil {
 		return c.hard
 	}
+	if len(c.subs) >= maxSubscriptions {
+		return protocol.Errorf(protocol.ErrLimit, "%d subscriptions, a client's maximum", maxSubscriptions)
+	}
 	if n := c.conn; n != nil {
 		if most := n.welcome.Limits.Subscriptions; most > 0 && uint64(len(c.subs)) >= most {
 			return protocol.Errorf(protocol.ErrLimit, "%d subscriptions, the registry's maximum", most)

@@ -55,7 +55,7 @@ type Config struct {
 // Limits bound a session. Zero fields stand for the defaults.
 type Limits struct {
 	// Channels is how many channels the peer may have open at once, 256 by
-	// default. Its further Opens wait.
+	// default; below 0 it may open none. Its further Opens wait.
 	Channels int
 
 	// Window is how many bytes a channel may receive ahead of its reader, 1 MiB
@@ -63,9 +63,10 @@ type Limits struct {
 	Window int
 
 	// Total is how many bytes all channels together may receive ahead of their
-	// readers, Channels × Window by default. At worst a peer makes this side hold
-	// so many, also before it has accepted a channel. Where it is less, readers
-	// that stall can use it up and stall the others.
+	// readers, Channels × Window by default, or 256 × Window where the peer opens
+	// none. At worst a peer makes this side hold so many, also before it has
+	// accepted a channel, but never more than Window for each open one. Where it is
+	// less than that, readers that stall can use it up and stall the others.
 	Total int
 
 	// Frame is the largest frame a channel receives unless SetMaxFrame says
@@ -101,9 +102,13 @@ func (l Limits) withDefaults() Limits {
 			*v = d
 		}
 	}
-	fill(&l.Channels, 256)
+	if l.Channels == 0 {
+		l.Channels = 256
+	}
 	fill(&l.Window, 1<<20)
-	fill(&l.Total, l.Channels*l.Window)
+	channels := l.Channels
+	fill(&channels, 256)
+	fill(&l.Total, channels*l.Window)
 	fill(&l.Frame, 1<<20+64<<10)
 	fill(&l.Queue, 256<<10)
 	fill(&l.Unproven, 256)

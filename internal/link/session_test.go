@@ -249,6 +249,17 @@ func TestCancelledAcceptLeavesNothingBehind(t *testing.T) {
 	})
 }
 
+func TestSideThatTakesNoChannels(t *testing.T) {
+	bubble(t, func(t *testing.T, n *simnet.Network) {
+		c, s := pair(t, n, link.Config{Limits: link.Limits{Channels: -1}}, link.Config{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Open(ctx)
+		require.Equal(t, context.DeadlineExceeded, err)
+		channels(t, c, s) // it opens its own
+	})
+}
+
 func TestChannelsThatComeTogetherWakeAllAccepts(t *testing.T) {
 	bubble(t, func(t *testing.T, n *simnet.Network) {
 		c, s := pair(t, n, link.Config{}, link.Config{})
