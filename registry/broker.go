@@ -16,6 +16,7 @@ type brokerOptions struct {
 	maxJoins   int           // topics one node may join; 10,000
 	maxNodes   int           // nodes ever admitted; 100,000
 	maxFences  int           // topics with a fence; 1,000,000
+	nodeFences int           // those of them that one node has made; 10,000
 }
 
 func (o brokerOptions) withDefaults() brokerOptions {
@@ -29,6 +30,7 @@ func (o brokerOptions) withDefaults() brokerOptions {
 	or(&o.maxJoins, 10_000)
 	or(&o.maxNodes, 100_000)
 	or(&o.maxFences, 1_000_000)
+	or(&o.nodeFences, 10_000)
 	if o.keyAge == 0 {
 		o.keyAge = 10 * time.Minute
 	}
@@ -49,10 +51,10 @@ type broker struct {
 	epoch protocol.Epoch
 	opts  brokerOptions
 
-	seq    protocol.Seq  // of the newest message, staged or not
-	time   protocol.Time // never goes back
-	keys   keyTable
-	fences map[string]protocol.Fence
+	seq  protocol.Seq  // of the newest message, staged or not
+	time protocol.Time // never goes back
+	keys keyTable
+	fenceTable
 	nodeTable
 	inboxes
 
@@ -73,12 +75,12 @@ type answer struct {
 
 func newBroker(epoch protocol.Epoch, opts brokerOptions) *broker {
 	return &broker{
-		epoch:     epoch,
-		opts:      opts.withDefaults(),
-		keys:      newKeyTable(),
-		fences:    make(map[string]protocol.Fence),
-		nodeTable: newNodeTable(),
-		inboxes:   newInboxes(),
+		epoch:      epoch,
+		opts:       opts.withDefaults(),
+		keys:       newKeyTable(),
+		fenceTable: newFenceTable(),
+		nodeTable:  newNodeTable(),
+		inboxes:    newInboxes(),
 	}
 }
 
@@ -129,7 +131,7 @@ func (b *broker) publish(now protocol.Time, sender protocol.NodeID, p *protocol.
 	if a, ok := b.recall(sender, p, key, digest); ok {
 		return a
 	}
-	if fault := b.publishFault(p); fault != nil {
+	if fault := b.publishFault(sender, p); fault != nil {
 		return refuse(p, fault)
 	}
 	if refused := b.testConditions(p); refused != nil {
@@ -179,16 +181,17 @@ func (b *broker) known(sender protocol.NodeID, p *protocol.Publish, first keyRow
 }
 
 // publishFault is why a publish cannot enter the log as it is.
-func (b *broker) publishFault(p *protocol.Publish) *protocol.Error {
+func (b *broker) publishFault(sender protocol.NodeID, p *protocol.Publish) *protocol.Error {
 	if err := p.Check(protocol.Limits{Payload: uint64(b.opts.maxPayload)}); err != nil {
 		return refusal(err, protocol.ErrInvalid)
 	}
+	fresh := 0
 	for i := range p.Conditions {
-		if c := &p.Conditions[i]; c.Raise != 0 && b.fenceTableFull(c.Topic) {
-			return fullOfFences()
+		if c := &p.Conditions[i]; c.Raise != 0 && !b.hasFence(c.Topic) {
+			fresh++
 		}
 	}
-	return nil
+	return b.fencesFault(sender, fresh)
 }
 
 // accept stages the message and what comes with it.
@@ -205,7 +208,7 @@ func (b *broker) accept(now protocol.Time, sender protocol.NodeID, p *protocol.P
 		Epoch:  b.epoch.ID,
 	}
 	r.Seal() // copies payload and key
-	b.passConditions(p, b.seq)
+	b.passConditions(sender, p, b.seq)
 	b.keys.add(keyRow{key, digest, b.seq, b.time})
 	b.batch.Records = append(b.batch.Records, r)
 	return answer{Ack: protocol.Ack{N: p.N, Seq: r.Seq, Time: r.Time}, Record: r}

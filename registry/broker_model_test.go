@@ -148,7 +148,7 @@ func runLedger(t *testing.T, seed uint64, total map[string]int) {
 			}
 		case 5:
 			topic, k := ledgerTopics[rng.IntN(2)], uint64(rng.IntN(30))
-			_, fault := d.setFence(topic, thisEpoch, k)
+			_, fault := d.setFence(1, topic, thisEpoch, k)
 			require.Nil(t, fault)
 			f := l.fences[topic]
 			l.fences[topic] = protocol.Fence{K: k, S: f.S}

@@ -300,7 +300,7 @@ func TestAbortLeavesNoTrace(t *testing.T) {
 		d.put(node, "b", fenced("election:g", uint64(round*100+40)), alsoJoin)
 		require.Nil(t, d.join(node, []string{"config:x", "y"}, false))
 		require.Nil(t, d.join(1, []string{"y"}, true))
-		_, fault := d.setFence("other", thisEpoch, uint64(round))
+		_, fault := d.setFence(1, "other", thisEpoch, uint64(round))
 		require.Nil(t, fault)
 		require.Nil(t, d.admitAs(d.now, node, make(ed25519.PublicKey, 32), "name", []string{"tag"}))
 		require.Nil(t, d.admitAs(d.now, 1, make(ed25519.PublicKey, 32), "another name", nil))
@@ -424,6 +424,6 @@ func TestPublishAllocates(t *testing.T) {
 func TestBrokerDefaults(t *testing.T) {
 	require.Equal(t, brokerOptions{
 		maxPayload: 1 << 20, maxKeys: 1_000_000, keyAge: 10 * time.Minute,
-		maxJoins: 10_000, maxNodes: 100_000, maxFences: 1_000_000,
+		maxJoins: 10_000, maxNodes: 100_000, maxFences: 1_000_000, nodeFences: 10_000,
 	}, brokerOptions{}.withDefaults())
 }

@@ -2,12 +2,41 @@ package registry
 
 import "github.com/pilotgo/pilotgo/protocol"
 
+// fenceTable knows the fence of each topic that has one. Fences are never
+// forgotten, so no node may make more than its share of them.
+type fenceTable struct {
+	fences map[string]protocol.Fence
+	madeBy map[protocol.NodeID]int // fences; those from before the load are nobody's
+}
+
+func newFenceTable() fenceTable {
+	return fenceTable{fences: make(map[string]protocol.Fence), madeBy: make(map[protocol.NodeID]int)}
+}
+
+func (t *fenceTable) hasFence(topic string) bool {
+	_, ok := t.fences[topic]
+	return ok
+}
+
+// fencesFault is why a node cannot make so many fences more.
+func (b *broker) fencesFault(node protocol.NodeID, fresh int) *protocol.Error {
+	switch {
+	case fresh == 0:
+		return nil
+	case b.madeBy[node]+fresh > b.opts.nodeFences:
+		return protocol.Errorf(protocol.ErrLimit, "this node has made %d fences, maximum %d", b.madeBy[node], b.opts.nodeFences)
+	case len(b.fences)+fresh > b.opts.maxFences:
+		return protocol.Errorf(protocol.ErrLimit, "no room for another topic with a fence")
+	}
+	return nil
+}
+
 // fence is the state of a topic's fence.
 func (b *broker) fence(topic string) protocol.Fence { return b.fences[topic] }
 
 // setFence is the operator's reset: it puts K to any value, also a lower one, and
 // leaves S.
-func (b *broker) setFence(topic string, epoch protocol.EpochID, k uint64) (protocol.Fence, *protocol.Error) {
+func (b *broker) setFence(node protocol.NodeID, topic string, epoch protocol.EpochID, k uint64) (protocol.Fence, *protocol.Error) {
 	f := b.fences[topic]
 	switch err := protocol.ValidTopic(topic); {
 	case err != nil:
@@ -19,24 +48,15 @@ func (b *broker) setFence(topic string, epoch protocol.EpochID, k uint64) (proto
 			Code: protocol.ErrWrongEpoch, Detail: "the log's is " + b.epoch.ID.String(),
 			Topic: topic, Epoch: b.epoch.ID, Fence: f,
 		}
-	case b.fenceTableFull(topic):
-		return f, fullOfFences()
+	}
+	if !b.hasFence(topic) {
+		if fault := b.fencesFault(node, 1); fault != nil {
+			return f, fault
+		}
 	}
 	f.K = k
-	b.moveFence(topic, f)
+	b.moveFence(node, topic, f)
 	return f, nil
-}
-
-func (b *broker) fenceTableFull(topic string) bool {
-	if len(b.fences) < b.opts.maxFences {
-		return false
-	}
-	_, old := b.fences[topic]
-	return !old
-}
-
-func fullOfFences() *protocol.Error {
-	return protocol.Errorf(protocol.ErrLimit, "no room for another topic with a fence")
 }
 
 // testConditions tells the first condition that does not hold. Nothing changes.
@@ -68,7 +88,7 @@ func verdict(c *protocol.Condition, epoch protocol.EpochID, f protocol.Fence) pr
 
 // passConditions moves the fences past an accepted message. S tells of messages
 // on the fence's own topic only: a claimant reads no other.
-func (b *broker) passConditions(p *protocol.Publish, seq protocol.Seq) {
+func (b *broker) passConditions(sender protocol.NodeID, p *protocol.Publish, seq protocol.Seq) {
 	for i := range p.Conditions {
 		c := &p.Conditions[i]
 		was := b.fences[c.Topic]
@@ -78,21 +98,23 @@ func (b *broker) passConditions(p *protocol.Publish, seq protocol.Seq) {
 			f.S = seq
 		}
 		if f != was {
-			b.moveFence(c.Topic, f)
+			b.moveFence(sender, c.Topic, f)
 		}
 	}
 }
 
-func (b *broker) moveFence(topic string, f protocol.Fence) {
+func (b *broker) moveFence(node protocol.NodeID, topic string, f protocol.Fence) {
 	was, old := b.fences[topic]
 	b.fences[topic] = f
 	b.batch.Fences = append(b.batch.Fences, FenceEntry{topic, f})
+	if old {
+		b.undo = append(b.undo, func() { b.fences[topic] = was })
+		return
+	}
+	b.madeBy[node]++
 	b.undo = append(b.undo, func() {
-		if old {
-			b.fences[topic] = was
-		} else {
-			delete(b.fences, topic)
-		}
+		delete(b.fences, topic)
+		b.madeBy[node]--
 	})
 }
 

@@ -157,14 +157,14 @@ func TestOperatorsResetAFence(t *testing.T) {
 	d := newTrial(t, brokerOptions{maxFences: 2})
 	d.accepted(1, "g", raising("g", 99, 99))
 
-	f, fault := d.setFence("g", thisEpoch, 5) // also to a lower value
+	f, fault := d.setFence(1, "g", thisEpoch, 5) // also to a lower value
 	require.Nil(t, fault)
 	require.Equal(t, protocol.Fence{K: 5, S: 1}, f)
 	d.store()
 	d.restart()
 	d.accepted(1, "g", claiming("g", 6, 1))
 
-	f, fault = d.setFence("new", thisEpoch, protocol.MaxTerm)
+	f, fault = d.setFence(1, "new", thisEpoch, protocol.MaxTerm)
 	require.Nil(t, fault)
 	require.Equal(t, protocol.Fence{K: protocol.MaxTerm}, f)
 
@@ -179,7 +179,7 @@ func TestOperatorsResetAFence(t *testing.T) {
 		{"g.*", thisEpoch, 7, protocol.ErrInvalidTopic},
 		{"third", thisEpoch, 7, protocol.ErrLimit},
 	} {
-		_, fault := d.setFence(test.topic, test.epoch, test.k)
+		_, fault := d.setFence(1, test.topic, test.epoch, test.k)
 		require.NotNil(t, fault, test.topic)
 		require.Equal(t, test.want, fault.Code)
 		if test.want == protocol.ErrWrongEpoch {
@@ -198,4 +198,32 @@ func TestFencesAreBounded(t *testing.T) {
 	d.refused(protocol.ErrLimit, 1, "c", raising("c", 1, 1))
 	d.refused(protocol.ErrStaleTerm, 1, "c", fenced("c", 1)) // makes none
 	d.accepted(1, "a", raising("a", 2, 2))
+}
+
+// One node must not be able to take the room for fences from the others, or no
+// new group could ever elect.
+func TestEachNodeHasItsShareOfFences(t *testing.T) {
+	d := newTrial(t, brokerOptions{maxFences: 7, nodeFences: 3})
+	d.accepted(1, "a", raising("a", 1, 1))
+	_, fault := d.setFence(1, "b", thisEpoch, 1) // an operator is a node, too
+	require.Nil(t, fault)
+	d.store()
+	d.refused(protocol.ErrLimit, 1, "c", raising("c", 1, 1), raising("d", 1, 1))
+	d.accepted(1, "c", raising("c", 1, 1))
+	d.refused(protocol.ErrLimit, 1, "d", raising("d", 1, 1))
+	_, fault = d.setFence(1, "d", thisEpoch, 1)
+	require.NotNil(t, fault)
+	require.Equal(t, protocol.ErrLimit, fault.Code)
+	d.accepted(1, "a", raising("a", 2, 2)) // those that are there go on
+
+	d.put(2, "d", raising("d", 1, 1))
+	d.abort() // what was not stored takes no room
+	d.accepted(2, "d", raising("d", 1, 1))
+	d.accepted(2, "e", raising("e", 1, 1), raising("f", 1, 1))
+	d.accepted(1, "f", raising("f", 2, 2)) // of another node
+
+	d.refused(protocol.ErrLimit, 3, "g", raising("g", 1, 1), raising("h", 1, 1)) // room for one
+	d.restart()
+	d.accepted(1, "g", raising("g", 1, 1)) // who made those of before is not known
+	d.refused(protocol.ErrLimit, 3, "h", raising("h", 1, 1))
 }

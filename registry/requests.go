@@ -123,7 +123,7 @@ func (s *session) setFence(f *protocol.SetFence) (protocol.Frame, *protocol.Erro
 	}
 	var is protocol.Fence
 	refused := s.r.seq.change(func(b *broker, _ protocol.Time) (fault *protocol.Error) {
-		is, fault = b.setFence(f.Topic, f.Epoch, f.K)
+		is, fault = b.setFence(s.caller.Node, f.Topic, f.Epoch, f.K)
 		return fault
 	})
 	if refused != nil {
