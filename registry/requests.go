@@ -9,7 +9,7 @@ import (
 
 // serveControl answers the requests on the session's first channel, one after
 // another, until the client or the session ends. A frame that is no request ends
-// the session.
+// the session, and so does one without an id: no answer could name it.
 func (s *session) serveControl() error {
 	for {
 		body, err := s.control.Next()
@@ -37,6 +37,9 @@ func (s *session) handle(f protocol.Frame) (protocol.Frame, error) {
 	op, id, topic := operation(f)
 	if op == 0 {
 		return nil, protocol.Errorf(protocol.ErrMalformed, "a frame of type %d is no request", f.Type())
+	}
+	if id == 0 {
+		return nil, protocol.Errorf(protocol.ErrInvalid, "a request of type %d with id 0", f.Type())
 	}
 	answer, refused := s.answer(op, topic, f)
 	if refused != nil {

@@ -35,7 +35,24 @@ func TestFenceRequests(t *testing.T) {
 		require.Equal(t, protocol.ErrWrongEpoch,
 			ask[*protocol.Fail](a, &protocol.SetFence{ID: 4, Topic: "jobs", Epoch: epoch + 1, K: 3}).Code)
 		require.Equal(t, protocol.ErrInvalidTopic, ask[*protocol.Fail](a, &protocol.GetFence{ID: 5, Topic: "a.*"}).Code)
-		require.Equal(t, protocol.ErrInvalid, ask[*protocol.Fail](a, &protocol.GetFence{Topic: "jobs"}).Code)
+	})
+}
+
+// A refusal with id 0 would be about the session, so that is what ends.
+func TestRequestWithoutID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{})
+		defer w.close()
+		for _, f := range []protocol.Frame{
+			&protocol.GetFence{Topic: "jobs"}, &protocol.SetFence{Topic: "jobs", Epoch: 1, K: 1},
+			&protocol.Join{Topics: []string{"jobs"}}, &protocol.GetJoined{}, &protocol.GetInbox{}, &protocol.ClearInbox{},
+			&protocol.GetInfo{}, &protocol.GetNodes{}, &protocol.GetTopics{}, &protocol.Ping{},
+		} {
+			a := w.join("a")
+			a.control.send(f)
+			a.ends(protocol.ErrInvalid)
+			a.close()
+		}
 	})
 }
 
