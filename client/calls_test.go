@@ -379,6 +379,35 @@ func TestListsComeInPages(t *testing.T) {
 	})
 }
 
+// More topics than a frame holds, by count and by bytes, are several frames.
+func TestManyLongTopicsAreJoinedInParts(t *testing.T) {
+	for name, length := range map[string]int{"long": protocol.MaxTopic, "short": 10} {
+		t.Run(name, func(t *testing.T) {
+			bubbleWith(t, limited(registry.Limits{Payload: 100}), func(t *testing.T, reg *fakeregistry.Registry) {
+				c := join(t, reg, "a")
+				var topics []string
+				for i := range 600 {
+					topics = append(topics, fmt.Sprintf("%0*d", length, i))
+				}
+				joined := func() int {
+					n := 0
+					for _, err := range c.Joined(t.Context()) {
+						require.NoError(t, err)
+						n++
+					}
+					return n
+				}
+				require.NoError(t, c.Join(t.Context(), topics...))
+				require.Equal(t, len(topics), joined())
+				require.NoError(t, c.Leave(t.Context(), topics...))
+				require.Zero(t, joined())
+				require.NoError(t, c.Join(t.Context()))
+				require.Zero(t, c.Stats().Disconnects)
+			})
+		})
+	}
+}
+
 func TestSlowReaderOfEventsMissesTheOldest(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := join(t, reg, "a")

@@ -140,7 +140,9 @@ func (c *Client) ClearInbox(ctx context.Context, upTo protocol.Seq) error {
 	return nil
 }
 
-// Join adds topics to this node's inbox, for good.
+// Join adds topics to this node's inbox, for good. Many topics go in parts, one
+// after another: when one is refused those before it have been joined. Joining a
+// topic again changes nothing.
 func (c *Client) Join(ctx context.Context, topics ...string) error {
 	if err := c.join(ctx, topics, false); err != nil {
 		return fmt.Errorf("join: %w", err)
@@ -148,7 +150,7 @@ func (c *Client) Join(ctx context.Context, topics ...string) error {
 	return nil
 }
 
-// Leave takes topics out of this node's inbox.
+// Leave takes topics out of this node's inbox, in parts as Join does.
 func (c *Client) Leave(ctx context.Context, topics ...string) error {
 	if err := c.join(ctx, topics, true); err != nil {
 		return fmt.Errorf("leave: %w", err)
@@ -162,10 +164,31 @@ func (c *Client) join(ctx context.Context, topics []string, leave bool) error {
 			return fmt.Errorf("%q: %w", t, err)
 		}
 	}
-	_, err := request[*protocol.Done](ctx, c, protocol.TypeDone, func(id uint64) protocol.Frame {
-		return &protocol.Join{ID: id, Topics: topics, Leave: leave}
-	})
-	return err
+	for first := true; first || len(topics) > 0; first = false {
+		n := joinable(topics)
+		part := topics[:n]
+		topics = topics[n:]
+		_, err := request[*protocol.Done](ctx, c, protocol.TypeDone, func(id uint64) protocol.Frame {
+			return &protocol.Join{ID: id, Topics: part, Leave: leave}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinable is how many of the topics fit into one frame. All registries take at
+// least FrameOverhead, whatever payloads they allow.
+func joinable(topics []string) int {
+	const head, topicHead = 64, 3
+	room := protocol.FrameOverhead - head
+	for i, t := range topics {
+		if room -= topicHead + len(t); room < 0 || i == protocol.MaxJoin {
+			return i
+		}
+	}
+	return len(topics)
 }
 
 // Joined lists the topics this node has joined, in byte order. An error ends the

@@ -173,8 +173,8 @@ func rejoin(ctx context.Context, c *client.Client, topics []string) error {
 	return nil
 }
 
-// joinsAtOnce topics of the greatest length fit into a frame.
-const joinsAtOnce = 500
+// joinsAtOnce is how many topics are tried one by one when one of them is refused.
+const joinsAtOnce = protocol.MaxJoin
 
 func refused(err error) bool {
 	return errors.Is(err, protocol.ErrDenied) || errors.Is(err, protocol.ErrLimit) || errors.Is(err, protocol.ErrInvalidTopic)
