@@ -162,7 +162,12 @@ func (b *broker) recall(sender protocol.NodeID, p *protocol.Publish, key keyID, 
 	if first, ok := b.keys.find(key); ok {
 		return b.known(sender, p, first, digest), true
 	}
-	if p.Flags&protocol.FlagResend != 0 && (p.Epoch != b.epoch.ID || p.Head < b.keys.floor) {
+	switch {
+	case p.Flags&protocol.FlagResend == 0:
+		return answer{}, false
+	case p.Epoch != b.epoch.ID:
+		return refuse(p, protocol.Errorf(protocol.ErrUnknownOutcome, "the log has a new epoch since the first send")), true
+	case p.Head < b.keys.floor:
 		return refuse(p, protocol.Errorf(protocol.ErrUnknownOutcome, "the key is older than what the registry remembers")), true
 	}
 	return answer{}, false

@@ -83,19 +83,20 @@ func TestUnknownOutcome(t *testing.T) {
 		name  string
 		epoch protocol.EpochID
 		head  protocol.Seq
-		known bool // whether it was in the log can be told
+		why   string // it cannot be told whether the message was in the log; "" = it can
 	}{
-		{"the newest head", thisEpoch, 31, true},
-		{"a head at the floor", thisEpoch, floor, true},
-		{"a head below the floor", thisEpoch, floor - 1, false},
-		{"before the first message", thisEpoch, 0, false},
-		{"another epoch", thisEpoch + 1, 31, false},
-		{"no epoch", 0, 31, false},
+		{"the newest head", thisEpoch, 31, ""},
+		{"a head at the floor", thisEpoch, floor, ""},
+		{"a head below the floor", thisEpoch, floor - 1, "older than"},
+		{"before the first message", thisEpoch, 0, "older than"},
+		{"another epoch", thisEpoch + 1, 31, "new epoch"},
+		{"no epoch", 0, 31, "new epoch"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d.t = t
-			if !test.known {
-				d.refused(protocol.ErrUnknownOutcome, 1, "a", resent(test.epoch, test.head))
+			if test.why != "" {
+				refused := d.refused(protocol.ErrUnknownOutcome, 1, "a", resent(test.epoch, test.head))
+				require.Contains(t, refused.Detail, test.why)
 				// It is told before conditions, which are of no use then.
 				d.refused(protocol.ErrUnknownOutcome, 1, "a", resent(test.epoch, test.head), fenced("a", 9))
 				return
