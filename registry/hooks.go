@@ -11,9 +11,9 @@ import (
 // A nil function does nothing and costs nothing.
 //
 // A hook runs in the goroutine that does the work, holds it up, and is called
-// from several at once. It must not call the registry. To play a crash at a
-// point, cut the network there, so that nothing leaves any more, and close the
-// registry from another goroutine.
+// from several at once. It must not call the registry, but for Sessions and
+// Disconnect. To play a crash at a point, cut the network there, so that nothing
+// leaves any more, and close the registry from another goroutine.
 type Hooks struct {
 	// Before is asked before an operation; an error refuses it with its code. A
 	// publish that is refused here was not seen by the registry: its key stays
@@ -35,6 +35,9 @@ type Hooks struct {
 	// Mute holds back all that the registry sends to a node until the channel is
 	// closed; nil lets it pass. Nothing is lost by it.
 	Mute func(node protocol.NodeID) <-chan struct{}
+
+	// Push is Mute for the messages of subscriptions alone.
+	Push func(node protocol.NodeID) <-chan struct{}
 
 	// Event is told what happens.
 	Event func(Event)

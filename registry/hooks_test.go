@@ -146,6 +146,42 @@ func TestHookMutes(t *testing.T) {
 	})
 }
 
+// What is held back are messages: answers go on, and so does the session's end.
+func TestHookHoldsBackPushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		held := map[protocol.NodeID]chan struct{}{nodeID("b"): make(chan struct{})}
+		w := start(t, registry.Options{Hooks: &registry.Hooks{Push: func(n protocol.NodeID) <-chan struct{} {
+			mu.Lock()
+			defer mu.Unlock()
+			return held[n]
+		}}})
+		defer w.close()
+		a, b := w.join("a"), w.join("b")
+		defer a.close()
+		defer b.close()
+		sub, other, lost := b.follow("jobs"), a.follow("jobs"), w.join("b")
+		lost.follow("jobs")
+		lane := b.lane(protocol.LaneNormal)
+		b.publish(lane, "jobs", "1")
+		b.publish(lane, "jobs", "2")
+		require.Equal(t, []string{"1", "2"}, deliveries(other, 2))
+		require.NoError(t, sub.SetReadDeadline(time.Now().Add(time.Minute)))
+		sub.ends(protocol.ErrTimeout)
+		require.NoError(t, sub.SetReadDeadline(time.Time{}))
+
+		lost.close()
+		time.Sleep(time.Second)
+		require.Len(t, w.reg.Sessions(), 2)
+
+		mu.Lock()
+		close(held[nodeID("b")])
+		delete(held, nodeID("b"))
+		mu.Unlock()
+		require.Equal(t, []string{"1", "2"}, deliveries(sub, 2))
+	})
+}
+
 func TestHookSeesEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -358,6 +358,22 @@ func (r *Registry) all() []*session {
 	return list
 }
 
+// Disconnect ends a session, which is told the code of the reason, or
+// ErrNotConnected where that is nil. It does not wait for the end. There may be
+// no such session any more.
+func (r *Registry) Disconnect(session uint64, reason error) {
+	if reason == nil {
+		reason = protocol.ErrNotConnected
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.sessions {
+		if s.id == session {
+			s.end(reason)
+		}
+	}
+}
+
 const (
 	// comeBack is when clients may try again that are sent away.
 	comeBack = time.Second

@@ -163,7 +163,7 @@ func (s *session) first(ch *link.Channel, deadline time.Time) (protocol.Frame, e
 
 // send queues frames. It waits while the client does not read, and ends with ctx.
 func (s *session) send(ctx context.Context, ch *link.Channel, frames []byte) error {
-	if err := s.audible(ctx); err != nil {
+	if err := s.hold(ctx, s.r.hooks.Mute); err != nil {
 		return err
 	}
 	return ch.SendContext(ctx, frames)
@@ -171,21 +171,20 @@ func (s *session) send(ctx context.Context, ch *link.Channel, frames []byte) err
 
 // sendParts is send for frames in parts.
 func (s *session) sendParts(ctx context.Context, ch *link.Channel, frames []link.Part) error {
-	if err := s.audible(ctx); err != nil {
+	if err := s.hold(ctx, s.r.hooks.Mute); err != nil {
 		return err
 	}
 	return ch.SendParts(ctx, frames)
 }
 
-// audible waits while the hook mutes the session.
-func (s *session) audible(ctx context.Context) error {
-	f := s.r.hooks.Mute
-	if f == nil {
+// hold waits while a hook holds back the node's frames.
+func (s *session) hold(ctx context.Context, back func(protocol.NodeID) <-chan struct{}) error {
+	if back == nil {
 		return nil
 	}
-	for quiet := f(s.caller.Node); quiet != nil; quiet = f(s.caller.Node) {
+	for free := back(s.caller.Node); free != nil; free = back(s.caller.Node) {
 		select {
-		case <-quiet:
+		case <-free:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

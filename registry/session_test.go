@@ -277,6 +277,26 @@ func TestNewerSessionOfTheSameInstance(t *testing.T) {
 	})
 }
 
+func TestDisconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{})
+		defer w.close()
+		a, b, c := w.join("a"), w.join("a"), w.join("c")
+		defer a.close()
+		defer b.close()
+		defer c.close()
+		list := w.reg.Sessions()
+		w.reg.Disconnect(list[0].ID, protocol.Errorf(protocol.ErrDenied, "no longer wanted"))
+		a.ends(protocol.ErrDenied)
+		w.reg.Disconnect(list[2].ID, nil)
+		c.ends(protocol.ErrNotConnected)
+		time.Sleep(time.Second)
+		require.Equal(t, list[1:2], w.reg.Sessions())
+		w.reg.Disconnect(list[0].ID, nil) // it is gone
+		b.follow("jobs")
+	})
+}
+
 func TestLimitsOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, registry.Options{Limits: registry.Limits{Sessions: 4, NodeSessions: 2}})

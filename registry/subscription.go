@@ -239,6 +239,9 @@ func (sub *subscription) forward(ctx context.Context, sel *Selection, upTo proto
 	p := portions.Get().(*portion)
 	defer p.free()
 	for sub.position < upTo {
+		if err := sub.s.hold(ctx, sub.s.r.hooks.Push); err != nil {
+			return err
+		}
 		if err := sub.read(sel, upTo, p); err != nil {
 			return err
 		}
