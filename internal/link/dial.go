@@ -302,7 +302,30 @@ func (d *dialer) dialError(addr *net.UDPAddr, err error) error {
 	if errors.As(err, &idle) || errors.As(err, &handshake) {
 		return protocol.Errorf(protocol.ErrTimeout, "no answer from %v within %v", addr, d.c.Limits.Handshake)
 	}
-	return sessionError(err)
+	var own *quic.TransportError
+	if errors.As(err, &own) && own.ErrorCode == quic.InternalError && !own.Remote {
+		return d.writeError(addr, own)
+	}
+	return unlessClosed(sessionError(err))
+}
+
+// unlessClosed is err, where it does not come from a socket that was closed: to
+// say so is for a session that this side closed.
+func unlessClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return protocol.Errorf(protocol.ErrNotConnected, "the socket is closed")
+	}
+	return err
+}
+
+// writeError is the error of a dial whose first packet could not be written. The
+// carrier calls that its own internal error and keeps only the text, so the socket
+// is asked again, by a byte that a registry drops.
+func (d *dialer) writeError(addr *net.UDPAddr, err *quic.TransportError) error {
+	if _, cause := d.tr.Conn.WriteTo([]byte{0}, addr); cause != nil {
+		return unlessClosed(caused(protocol.ErrNotConnected, cause, "%v", cause))
+	}
+	return protocol.Errorf(protocol.ErrNotConnected, "%s", cleanText(err.ErrorMessage))
 }
 
 // watchRefusal calls cancel when the system learns that nobody listens at addr,
