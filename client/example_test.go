@@ -72,6 +72,17 @@ func ExampleDial() {
 			return err
 		}
 		fmt.Println("stored at", ack.Seq)
+
+		jobs, err := c.Subscribe(ctx, "jobs.*", client.FromAll())
+		if err != nil {
+			return err
+		}
+		for m, err := range client.Messages(ctx, jobs) { // what is kept, then each as it comes
+			if err != nil {
+				return err
+			}
+			fmt.Printf("#%d %s: %s\n", m.Seq, m.Topic, m.Payload)
+		}
 		return nil
 	}
 }
