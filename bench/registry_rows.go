@@ -112,7 +112,7 @@ func registryAckWindow(window int) side {
 		defer writer.Close()
 		p := publication()
 		return work(c, ackedMessages, func() error {
-			flying := make([]*client.Pending, window)
+			flying := make([]client.Pending, window)
 			for i := range ackedMessages {
 				if old := flying[i%window]; old != nil {
 					if _, err := old.Wait(ctx); err != nil {

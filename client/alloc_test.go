@@ -43,7 +43,7 @@ func TestPendingLetsThePayloadGo(t *testing.T) {
 	p := c.Publish(t.Context(), Publication{Topic: "t", Payload: []byte("1")})
 	l.fill(nil)
 	require.NoError(t, l.acked([]protocol.Ack{{N: 1, Seq: 1}}))
-	require.Nil(t, p.pub.Payload)
+	require.Nil(t, p.(*pending).pub.Payload)
 }
 
 func TestAllocsOfAPublish(t *testing.T) {

@@ -37,7 +37,7 @@ func BenchmarkPublish(b *testing.B) {
 		b.Run(fmt.Sprintf("%d in flight", flight), func(b *testing.B) {
 			c := dial(b, real(b), "a")
 			p := client.Publication{Topic: "bench", Payload: make([]byte, 128)}
-			pending := make([]*client.Pending, flight)
+			pending := make([]client.Pending, flight)
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
 			b.ReportAllocs()

@@ -17,7 +17,7 @@ type Conn interface {
 	// only while too many publishes are unanswered, and until ctx ends. ctx also
 	// bounds the wait for the answer: when it ends first, the Pending fails with
 	// its error, and the outcome is unknown.
-	Publish(ctx context.Context, p Publication) *Pending
+	Publish(ctx context.Context, p Publication) Pending
 
 	// Subscribe opens a subscription; ctx bounds only the opening.
 	Subscribe(ctx context.Context, pattern string, opts ...SubscribeOption) (Stream, error)
@@ -27,6 +27,24 @@ type Conn interface {
 
 	// Capabilities tells what the transport can do.
 	Capabilities() Capabilities
+}
+
+// Pending is a publish on its way. Its methods may be called from any goroutine.
+type Pending interface {
+	// Wait waits for the answer. When ctx ends first, the error is ctx.Err() and the
+	// publish goes on.
+	Wait(ctx context.Context) (Ack, error)
+
+	// Done is closed when there is a result.
+	Done() <-chan struct{}
+
+	// Result tells the outcome; ok is false while there is none.
+	Result() (ack Ack, ok bool, err error)
+
+	// Key is the idempotency key. Where the outcome is unknown, publishing the same
+	// message again under it cannot make a second copy, as long as the registry
+	// remembers the key and its log has the same epoch.
+	Key() []byte
 }
 
 // Self is the identity behind a Conn.

@@ -137,9 +137,9 @@ func answer(f ...protocol.Frame) fakeregistry.Answer {
 }
 
 // publish hands over payloads on the topic t.
-func publish(t *testing.T, c *client.Client, payloads ...string) []*client.Pending {
+func publish(t *testing.T, c *client.Client, payloads ...string) []client.Pending {
 	t.Helper()
-	var list []*client.Pending
+	var list []client.Pending
 	for _, text := range payloads {
 		list = append(list, c.Publish(t.Context(), client.Publication{Topic: "t", Payload: []byte(text)}))
 	}
@@ -155,7 +155,7 @@ func put(t *testing.T, c *client.Client, topic string, payloads ...string) {
 	}
 }
 
-func acked(t *testing.T, p *client.Pending) client.Ack {
+func acked(t *testing.T, p client.Pending) client.Ack {
 	t.Helper()
 	ack, err := p.Wait(t.Context())
 	require.NoError(t, err)

@@ -46,8 +46,8 @@ func (l *lane) init(c *Client, which protocol.Lane) {
 }
 
 // publish puts a publish into the lane, waiting for a place if it must.
-func (l *lane) publish(ctx context.Context, pub Publication) *Pending {
-	p := &Pending{lane: l, ctx: ctx}
+func (l *lane) publish(ctx context.Context, pub Publication) *pending {
+	p := &pending{lane: l, ctx: ctx}
 	p.pub, p.owner = pub, p
 	p.counter = l.c.keys.Add(1)
 	if admitted := l.add(p); admitted != nil {
@@ -61,7 +61,7 @@ func (l *lane) publish(ctx context.Context, pub Publication) *Pending {
 }
 
 // add is nil when there was a place, or a channel to wait for.
-func (l *lane) add(p *Pending) (admitted <-chan struct{}) {
+func (l *lane) add(p *pending) (admitted <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := p.ctx.Err(); err != nil {
@@ -106,7 +106,7 @@ func (l *lane) admit() {
 }
 
 // expire withdraws a publish if its ctx has ended.
-func (l *lane) expire(p *Pending) {
+func (l *lane) expire(p *pending) {
 	if p.over.Load() || p.ctx.Err() == nil {
 		return
 	}
@@ -117,7 +117,7 @@ func (l *lane) expire(p *Pending) {
 }
 
 // overdue is the error of a publish whose ctx ended with cause.
-func (l *lane) overdue(p *Pending, cause error) error {
+func (l *lane) overdue(p *pending, cause error) error {
 	switch {
 	case p.left():
 		return fmt.Errorf("%w: %w", protocol.ErrUnknownOutcome, cause)
@@ -129,13 +129,13 @@ func (l *lane) overdue(p *Pending, cause error) error {
 	return cause
 }
 
-func (l *lane) fail(p *Pending, err error) {
+func (l *lane) fail(p *pending, err error) {
 	l.c.stats.failed.Add(1)
 	p.finish(Ack{}, err)
 }
 
 // watch withdraws a publish when its ctx ends though nobody calls Wait.
-func (l *lane) watch(p *Pending) {
+func (l *lane) watch(p *pending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.over.Load() || p.unwatch != nil || p.ctx.Done() == nil {
@@ -148,10 +148,10 @@ func (l *lane) watch(p *Pending) {
 	})
 }
 
-func (l *lane) pending() []*Pending {
+func (l *lane) pending() []*pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var list []*Pending
+	var list []*pending
 	l.box.all(func(e *entry) { list = append(list, e.owner) })
 	return list
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-// Pending is a publish on its way. Its methods may be called from any goroutine.
-type Pending struct {
+// pending is a publish of a Client.
+type pending struct {
 	entry
 	lane *lane           // nil when it failed before it had one
 	ctx  context.Context // of Publish; it bounds the wait for the answer, not a call
@@ -37,7 +37,7 @@ type Pending struct {
 //
 // Refusals of the registry are a *protocol.Error with its Code and, where trying
 // again makes sense, RetryAfter.
-func (c *Client) Publish(ctx context.Context, p Publication) *Pending {
+func (c *Client) Publish(ctx context.Context, p Publication) Pending {
 	c.stats.published.Add(1)
 	if err := c.validate(&p); err != nil {
 		c.stats.refused.Add(1)
@@ -75,17 +75,16 @@ func (c *Client) Flush(ctx context.Context) error {
 	return nil
 }
 
-// failed is a Pending that never left.
-func failed(pub *Publication, err error) *Pending {
-	p := &Pending{}
+// failed is a publish that never left.
+func failed(pub *Publication, err error) *pending {
+	p := &pending{}
 	p.pub = *pub
 	p.finish(Ack{}, err)
 	return p
 }
 
-// Wait waits for the answer. When ctx ends first, the error is ctx.Err() and the
-// publish goes on.
-func (p *Pending) Wait(ctx context.Context) (Ack, error) {
+// Wait is that of Pending.
+func (p *pending) Wait(ctx context.Context) (Ack, error) {
 	if !p.over.Load() {
 		select {
 		case <-p.waited():
@@ -103,8 +102,8 @@ func (p *Pending) Wait(ctx context.Context) (Ack, error) {
 	return p.ack, p.err
 }
 
-// Done is closed when there is a result.
-func (p *Pending) Done() <-chan struct{} {
+// Done is that of Pending.
+func (p *pending) Done() <-chan struct{} {
 	done := p.waited()
 	if p.lane != nil {
 		p.lane.watch(p)
@@ -112,8 +111,8 @@ func (p *Pending) Done() <-chan struct{} {
 	return done
 }
 
-// Result tells the outcome; ok is false while there is none.
-func (p *Pending) Result() (ack Ack, ok bool, err error) {
+// Result is that of Pending.
+func (p *pending) Result() (ack Ack, ok bool, err error) {
 	if !p.over.Load() && p.ctx.Err() != nil {
 		p.expire()
 	}
@@ -123,10 +122,8 @@ func (p *Pending) Result() (ack Ack, ok bool, err error) {
 	return p.ack, true, p.err
 }
 
-// Key is the idempotency key. Where the outcome is unknown, publishing the same
-// message again under it cannot make a second copy, as long as the registry
-// remembers the key and its log has the same epoch.
-func (p *Pending) Key() []byte {
+// Key is that of Pending.
+func (p *pending) Key() []byte {
 	if len(p.pub.Key) > 0 || p.lane == nil {
 		return p.pub.Key
 	}
@@ -145,7 +142,7 @@ var closedChan = func() chan struct{} {
 }()
 
 // waited is the channel that finish closes.
-func (p *Pending) waited() <-chan struct{} {
+func (p *pending) waited() <-chan struct{} {
 	if p.over.Load() {
 		return closedChan
 	}
@@ -161,14 +158,14 @@ func (p *Pending) waited() <-chan struct{} {
 }
 
 // expire ends the publish because its ctx has ended.
-func (p *Pending) expire() {
+func (p *pending) expire() {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
 	p.lane.expire(p)
 }
 
 // finish sets the result, under lane.mu.
-func (p *Pending) finish(ack Ack, err error) {
+func (p *pending) finish(ack Ack, err error) {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", p.what(), err)
 	}
@@ -185,14 +182,14 @@ func (p *Pending) finish(ack Ack, err error) {
 }
 
 // admit lets a waiting Publish go on, under lane.mu.
-func (p *Pending) admit() {
+func (p *pending) admit() {
 	if p.admitted != nil {
 		close(p.admitted)
 		p.admitted = nil
 	}
 }
 
-func (p *Pending) what() string {
+func (p *pending) what() string {
 	if p.pub.To != 0 {
 		return fmt.Sprintf("send to %d", p.pub.To)
 	}

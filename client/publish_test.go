@@ -218,7 +218,7 @@ func TestPublishesEnterInCallOrderAcrossReconnects(t *testing.T) {
 			reg.ClearFaults()
 			reg.Disconnect("a")
 		})
-		var pending []*client.Pending
+		var pending []client.Pending
 		for i := range 300 {
 			pending = append(pending, publish(t, c, fmt.Sprint(i+1))...)
 		}
@@ -337,7 +337,7 @@ func TestThereIsNoOfflineBuffer(t *testing.T) {
 		e := c.Events()
 		require.NoError(t, reg.Shutdown(t.Context()))
 		until[client.Disconnected](t, e)
-		var list []*client.Pending
+		var list []client.Pending
 		for range 20 { // more than the window, and no call waits for a place
 			ctx := within(t, 100*time.Millisecond)
 			start := time.Now()
@@ -537,7 +537,7 @@ func TestCloseEndsPublishes(t *testing.T) {
 		acked(t, first)
 		reg.Mute("a")
 		sent := publish(t, c, "2", "3")
-		var late *client.Pending
+		var late client.Pending
 		blocked := make(chan struct{})
 		go func() {
 			defer close(blocked)

@@ -25,7 +25,7 @@ const (
 type entry struct {
 	pub     Publication
 	counter uint64 // of the key, where the caller gave none
-	owner   *Pending
+	owner   *pending
 
 	stage    stage
 	resend   bool // was on a channel before, and may have been accepted there

@@ -12,14 +12,25 @@ import (
 )
 
 // SubscribeOption varies one subscription. Of several starts the last counts.
-type SubscribeOption func(*subscribeOptions)
+type SubscribeOption func(*Start)
 
-type subscribeOptions struct {
-	start  protocol.StartKind
-	epoch  protocol.EpochID
-	after  protocol.Seq
-	since  protocol.Time
-	buffer int
+// Start is what the options of a subscription come to. Transports of their own
+// find it with [StartOf].
+type Start struct {
+	Kind   protocol.StartKind
+	Epoch  protocol.EpochID // of After; 0 = whatever the log's is
+	After  protocol.Seq
+	Since  protocol.Time
+	Buffer int // messages held for the reader; 0 = the transport's default
+}
+
+// StartOf puts options together.
+func StartOf(opts ...SubscribeOption) Start {
+	var s Start
+	for _, opt := range opts {
+		opt(&s)
+	}
+	return s
 }
 
 // FromNew begins with what comes after; it is the default.
@@ -47,13 +58,13 @@ func Since(t time.Time) SubscribeOption {
 }
 
 func start(kind protocol.StartKind, epoch protocol.EpochID, after protocol.Seq, since protocol.Time) SubscribeOption {
-	return func(o *subscribeOptions) { o.start, o.epoch, o.after, o.since = kind, epoch, after, since }
+	return func(s *Start) { s.Kind, s.Epoch, s.After, s.Since = kind, epoch, after, since }
 }
 
 // Buffer is how many messages this subscription holds for its reader, instead of
 // Options.Buffer.
 func Buffer(n int) SubscribeOption {
-	return func(o *subscribeOptions) { o.buffer = n }
+	return func(s *Start) { s.Buffer = n }
 }
 
 // Subscribe opens a subscription to a topic, to "*" for all, or to "prefix.*" or
@@ -93,12 +104,9 @@ func (c *Client) SubscribeInbox(ctx context.Context, opts ...SubscribeOption) (*
 }
 
 func (c *Client) subscribe(ctx context.Context, pos position, opts []SubscribeOption) (*Subscription, error) {
-	o := subscribeOptions{buffer: c.o.Buffer}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	pos.start, pos.epoch.ID, pos.seq, pos.since = o.start, o.epoch, o.after, o.since
-	s := newSubscription(c, pos, max(1, o.buffer))
+	o := StartOf(append([]SubscribeOption{Buffer(c.o.Buffer)}, opts...)...)
+	pos.start, pos.epoch.ID, pos.seq, pos.since = o.Kind, o.Epoch, o.After, o.Since
+	s := newSubscription(c, pos, max(1, o.Buffer))
 	if ctx.Err() != nil {
 		return nil, c.givenUp(ctx)
 	}

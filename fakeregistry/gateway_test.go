@@ -89,7 +89,7 @@ func TestListenCarriesMuch(t *testing.T) {
 	reg := fakeregistry.Listen(t, fakeregistry.Options{})
 	a := join(t, reg, "a")
 	payload := make([]byte, 1<<20)
-	var last *client.Pending
+	var last client.Pending
 	for range 20 {
 		last = a.Publish(t.Context(), client.Publication{Topic: "x", Payload: payload})
 	}
