@@ -79,7 +79,7 @@ type Registry struct {
 	full       atomic.Bool
 	clock      atomic.Int64 // how much it is ahead
 
-	work    sync.WaitGroup // of CrashFor and Disconnect
+	work    sync.WaitGroup // of CrashFor
 	closing sync.Once
 
 	mu       sync.Mutex

@@ -26,9 +26,7 @@ func (r *Registry) Unmute(node string) {
 }
 
 // Stall stops pushing messages to a node's subscriptions; answers and everything
-// else go on. One portion more of each subscription may come through. A session
-// that is lost meanwhile lingers until Unstall, and the same client is not let in
-// before.
+// else go on. What is already on its way comes through.
 func (r *Registry) Stall(node string) {
 	r.events.fault("stall", node)
 	r.stalled.hold(node)

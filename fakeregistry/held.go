@@ -51,13 +51,3 @@ func (h *held) find(who names) <-chan struct{} {
 	}
 	return nil
 }
-
-func (h *held) wait(who names, over <-chan struct{}) {
-	for c := h.find(who); c != nil; c = h.find(who) {
-		select {
-		case <-c:
-		case <-over:
-			return
-		}
-	}
-}

@@ -16,7 +16,8 @@ func (x *run) hooks() registry.Hooks {
 		AfterStore:  x.afterStore,
 		BeforeAck:   x.beforeAck,
 		AfterAck:    x.afterAck,
-		Mute:        x.mute,
+		Mute:        x.heldBack(&x.muted),
+		Push:        x.heldBack(&x.stalled),
 		Event:       x.event,
 	}
 }
@@ -74,21 +75,21 @@ func (x *run) afterAck(node protocol.NodeID, acks []protocol.Ack) {
 	}
 }
 
-func (x *run) mute(node protocol.NodeID) <-chan struct{} {
-	if node == injector() {
-		return nil
+func (x *run) heldBack(h *held) func(protocol.NodeID) <-chan struct{} {
+	return func(node protocol.NodeID) <-chan struct{} {
+		if node == injector() {
+			return nil
+		}
+		return h.find(x.people.find(node))
 	}
-	return x.muted.find(x.people.find(node))
 }
 
-// event keeps the event log, and stalls subscriptions: a delivery is told after
-// it has left, where the next one would be read.
+// event keeps the event log.
 func (x *run) event(e registry.Event) {
 	if x.own(e.Addr) {
 		return
 	}
-	who := x.people.find(e.Node)
-	out := Event{Node: who.first(), Session: e.Session, Topic: e.Topic, Seq: e.Seq, Err: e.Err}
+	out := Event{Node: x.people.find(e.Node).first(), Session: e.Session, Topic: e.Topic, Seq: e.Seq, Err: e.Err}
 	switch e.Kind {
 	case registry.EventSessionOpened:
 		out.Kind = EventConnect
@@ -106,7 +107,4 @@ func (x *run) event(e registry.Event) {
 		return
 	}
 	x.events.add(out)
-	if e.Kind == registry.EventDelivered {
-		x.stalled.wait(who, x.over)
-	}
 }

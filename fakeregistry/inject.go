@@ -107,12 +107,12 @@ func (r *Registry) inject(ctx context.Context, messages []Raw) ([]protocol.Seq, 
 	if !r.Running() {
 		return nil, protocol.Errorf(protocol.ErrNotConnected, "the registry is stopped")
 	}
-	s, err := r.dial(ctx, injectorNode)
+	s, err := r.visit(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	welcome, err := s.hello(ctx, protocol.Hello{})
+	welcome, err := s.hello(ctx)
 	if err != nil {
 		return nil, err
 	}

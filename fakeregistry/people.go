@@ -49,13 +49,6 @@ func (p *people) meet(id protocol.NodeID, addr net.Addr, name string) {
 	}
 }
 
-// keyOf is the name whose Key a node has, as far as Endpoint was asked for it.
-func (p *people) keyOf(id protocol.NodeID) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.called[id]
-}
-
 // find is all that a node may be called by.
 func (p *people) find(id protocol.NodeID) names {
 	p.mu.Lock()

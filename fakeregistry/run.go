@@ -22,7 +22,6 @@ type run struct {
 	socket net.PacketConn
 	served chan struct{} // closed when no new session can come
 	dark   atomic.Bool   // crashed: nothing leaves, nothing is stored
-	over   chan struct{} // closed when it is being taken down
 	ended  chan struct{} // closed when nothing is left of it
 }
 
@@ -77,7 +76,6 @@ func (r *Registry) launch(empty bool) error {
 		Registry: r,
 		key:      r.key(),
 		served:   make(chan struct{}),
-		over:     make(chan struct{}),
 		ended:    make(chan struct{}),
 	}
 	hooks := x.hooks()
@@ -129,7 +127,6 @@ func (x *run) crash() {
 	go func() {
 		defer close(x.ended)
 		defer stop()
-		close(x.over)
 		_ = x.server.Close()
 		_ = x.socket.Close()
 		_ = x.log.Close()

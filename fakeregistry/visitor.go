@@ -13,10 +13,10 @@ type visitor struct {
 	close func()
 }
 
-func (r *Registry) dial(ctx context.Context, name string) (*visitor, error) {
+func (r *Registry) visit(ctx context.Context) (*visitor, error) {
 	pc := r.wires.listen(place{node: injectorNode})
 	s, err := link.Dial(ctx, r.inside(), link.Config{
-		Identity:   link.Identity{Key: Key(name)},
+		Identity:   link.Identity{Key: Key(injectorNode)},
 		PacketConn: pc,
 	})
 	if err != nil {
@@ -32,13 +32,12 @@ func (r *Registry) dial(ctx context.Context, name string) (*visitor, error) {
 }
 
 // hello begins the session on its first channel.
-func (v *visitor) hello(ctx context.Context, f protocol.Hello) (*protocol.Welcome, error) {
+func (v *visitor) hello(ctx context.Context) (*protocol.Welcome, error) {
 	control, err := v.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f.MinVersion, f.MaxVersion = protocol.MinVersion, protocol.Version
-	if err := send(ctx, control, &f); err != nil {
+	if err := send(ctx, control, &protocol.Hello{MinVersion: protocol.MinVersion, MaxVersion: protocol.Version}); err != nil {
 		return nil, err
 	}
 	switch f, err := next(control); f := f.(type) {
