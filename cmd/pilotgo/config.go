@@ -80,7 +80,9 @@ these keys, below their environment variables:
   hosts          aliases, name=address,name=address (PILOTGO_HOSTS)
   hostname       name to show to others
   token          join token of the default registry (PILOTGO_TOKEN)
-  registry_key   fingerprint of the default registry (PILOTGO_REGISTRY_KEY)`,
+  registry_key   fingerprint of the default registry (PILOTGO_REGISTRY_KEY)
+
+Other keys are kept and not read.`,
 		Example: `  pilotgo config --set registry=10.0.0.7:9002
   pilotgo config --set hosts=registry-hostname=10.0.0.7
   pilotgo --json config`,

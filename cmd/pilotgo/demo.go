@@ -229,7 +229,7 @@ func (d *demo) summary() error {
 		fmt.Fprintf(w, "\n             median         worst\n")
 		fmt.Fprintf(w, "push     %8.1f ms   %8.1f ms\n", push.Median, push.Worst)
 		fmt.Fprintf(w, "polling  %8.1f ms   %8.1f ms\n", polled.Median, polled.Worst)
-		fmt.Fprintf(w, "\nTry it yourself:\n\n  pilotgo registry serve &\n  pilotgo subscribe localhost jobs --follow &\n  pilotgo publish localhost jobs --data hello\n")
+		fmt.Fprintf(w, "\nTry it yourself, each in a terminal of its own:\n\n  pilotgo registry serve\n  pilotgo subscribe localhost jobs --follow\n  pilotgo publish localhost jobs --data hello\n")
 	})
 }
 

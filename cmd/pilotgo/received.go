@@ -14,7 +14,7 @@ func (a *app) receivedCommand() *cobra.Command {
 		Use:   "received",
 		Short: "Print what was sent to this node itself",
 		Long: `Print the files that were sent to this node, which are none: pilotgo sends no files.
-With them come the direct messages of the inbox, which scripts read here.`,
+With --json the direct messages of the inbox come with them, which scripts read here.`,
 		Example: `  pilotgo --json received | jq '.messages[] | .payload'`,
 		Args:    arguments(0, 0, "pilotgo received has flags only"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.received(cmd.Context(), o) },

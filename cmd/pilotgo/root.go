@@ -59,8 +59,7 @@ func (a *app) root() *cobra.Command {
 		Long: `pilotgo coordinates a swarm of agents over a registry host: a server that keeps
 topics and their messages in one order. Scripts written for pilotctl's publish,
 subscribe and inbox run with it unchanged.`,
-		Example: `  pilotgo registry serve &
-  export PILOTGO_REGISTRY=127.0.0.1
+		Example: `  pilotgo registry serve & sleep 1
   pilotgo subscribe localhost jobs
   pilotgo publish localhost jobs --data '{"type":"hello"}'
   pilotgo --json inbox`,

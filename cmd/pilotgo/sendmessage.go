@@ -30,7 +30,7 @@ node shows to the registry, if only one does. A name is what its node says of it
 only ids and addresses are proved.
 
 The command ends with 0 when the registry keeps the message, whether or not the node
-is connected.`,
+is connected. Without --host and a default host it goes to the host used last.`,
 		Example: `  pilotgo send-message 2881234567 --data 'hello'
   pilotgo send-message 0:0000.ABBC.1207 --data '{"job":7}' --type json`,
 		Args: arguments(1, -1, "pilotgo send-message NODE --data TEXT"),

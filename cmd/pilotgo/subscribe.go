@@ -29,10 +29,11 @@ func (a *app) subscribeCommand() *cobra.Command {
 		Long: `Without flags, join the topic: its messages belong to this node's inbox from now
 on, with those that the registry still keeps, and the command returns at once.
 
-With --follow, print each message as it comes, as JSON on a line of its own. With --count or
---timeout, collect messages and print them together; a time-out is no error.
+With --follow, print each message as it comes, as JSON on a line of its own. With
+--count or --timeout, collect messages and print them together; a time-out is no error.
 
-TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*".`,
+TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*". TIME of
+--from is RFC 3339, unix seconds, or an age such as 10m.`,
 		Example: `  pilotgo subscribe registry.example.com config:workers
   pilotgo --json subscribe registry.example.com jobs --follow
   pilotgo --json subscribe registry.example.com jobs --count 3 --timeout 30s
