@@ -58,6 +58,16 @@ func Match(pattern, topic string) bool {
 func IsExact(pattern string) bool { return !strings.HasSuffix(pattern, "*") }
 
 // nameFault tells what is wrong with a text of 1 to most bytes; "" is nothing.
+// Swarm is the swarm whose configuration a topic carries, "" when it is none. A
+// swarm's name holds no ':', so config:status:NAME is none.
+func Swarm(topic string) string {
+	swarm, ok := strings.CutPrefix(topic, "config:")
+	if !ok || strings.Contains(swarm, ":") {
+		return ""
+	}
+	return swarm
+}
+
 func nameFault(s string, most int) string {
 	switch {
 	case s == "":

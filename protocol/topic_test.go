@@ -149,3 +149,12 @@ func shape(pattern string) *regexp.Regexp {
 	}
 	return regexp.MustCompile(`^(?s:` + text + `)$`)
 }
+
+func TestSwarm(t *testing.T) {
+	for topic, swarm := range map[string]string{
+		"config:workers": "workers", "config:a.b": "a.b",
+		"config:status:workers": "", "config:": "", "config": "", "jobs": "", "xconfig:a": "",
+	} {
+		require.Equal(t, swarm, protocol.Swarm(topic), topic)
+	}
+}

@@ -60,8 +60,8 @@ func (b *broker) join(node protocol.NodeID, topics []string, leave bool) *protoc
 // statusTopic is where a swarm reports what it applied of the config on this
 // topic; "" when the topic is no swarm's config.
 func statusTopic(topic string) string {
-	status := "config:status:" + swarmOf(topic)
-	if swarmOf(topic) == "" || len(status) > protocol.MaxTopic {
+	status := "config:status:" + protocol.Swarm(topic)
+	if protocol.Swarm(topic) == "" || len(status) > protocol.MaxTopic {
 		return ""
 	}
 	return status

@@ -2,8 +2,9 @@ package registry
 
 import (
 	"math"
-	"strings"
 	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
 )
 
 // Retention says what a log keeps. For each value 0 means the default and
@@ -51,15 +52,5 @@ func bound[T int | int64 | time.Duration](n, standard, none T) T {
 }
 
 // HasVersions reports whether a topic is a swarm's config, of which versions are
-// kept whatever their age. A swarm's name holds no ':', so config:status:SWARM is
-// none.
-func HasVersions(topic string) bool { return swarmOf(topic) != "" }
-
-// swarmOf is the swarm whose config a topic carries, "" when it is none.
-func swarmOf(topic string) string {
-	swarm, ok := strings.CutPrefix(topic, "config:")
-	if !ok || strings.Contains(swarm, ":") {
-		return ""
-	}
-	return swarm
-}
+// kept whatever their age.
+func HasVersions(topic string) bool { return protocol.Swarm(topic) != "" }

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
@@ -21,20 +21,9 @@ type update struct {
 	version uint64
 }
 
-const configPrefix = "config:"
-
-// swarmOf is the swarm of a config topic, "" for any other topic.
-func swarmOf(topic string) string {
-	swarm, ok := strings.CutPrefix(topic, configPrefix)
-	if !ok || strings.Contains(swarm, ":") {
-		return ""
-	}
-	return swarm
-}
-
 // readUpdate finds the version in a config_update; any other message is nil.
 func readUpdate(topic string, data []byte) (*update, error) {
-	if swarmOf(topic) == "" {
+	if protocol.Swarm(topic) == "" {
 		return nil, nil
 	}
 	var m map[string]json.RawMessage // not a struct, whose keys match in any case
@@ -52,7 +41,7 @@ func readUpdate(topic string, data []byte) (*update, error) {
 	if err != nil || version < 1 || version > protocol.MaxTerm {
 		return nil, &failure{
 			code:    protocol.ErrInvalid.Name(),
-			message: fmt.Sprintf("config_update: version %s is no integer from 1 to %d", cutText(string(m["version"])), uint64(protocol.MaxTerm)),
+			message: fmt.Sprintf("config_update: version %s is no integer from 1 to %d", cutText(cmp.Or(string(m["version"]), "(none)")), uint64(protocol.MaxTerm)),
 			hint:    "use $(date +%s), as an unquoted number",
 			exit:    exitInvalid,
 		}
