@@ -415,7 +415,7 @@ func (n *connection) tick() error {
 }
 
 // overdue is how long the oldest call may still wait; 0 when it has waited too
-// long. Calls that were given up are forgotten by then.
+// long. Calls that were given up count, too.
 func (n *connection) overdue() time.Duration {
 	if len(n.asked) == 0 {
 		return replyTime

@@ -252,7 +252,7 @@ func (r *Reader) settle(ch *chapter, upTo protocol.Seq, when string) {
 }
 
 // matches is false for direct messages, which are on no topic, and for what
-// PublishRaw put on an invalid one: readers skip it.
+// Inject put on an invalid one: readers skip it.
 func (r *Reader) matches(e entry) bool {
 	return protocol.Match(r.pattern, e.topic) && protocol.ValidTopic(e.topic) == nil
 }
