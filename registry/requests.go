@@ -193,14 +193,16 @@ func (s *session) cut(n, limit int, size func(i int) int) int {
 
 func (s *session) getInbox(f *protocol.GetInbox) (protocol.Frame, *protocol.Error) {
 	var joined map[string]struct{}
-	after := f.After
+	answer, after := &protocol.InboxPage{ID: f.ID}, f.After
 	s.r.seq.view(func(b *broker) {
 		joined = b.joinedSet(s.caller.Node)
 		if !f.All {
 			after = max(after, b.cursor(s.caller.Node))
 		}
+		// In the same step: who clears up to Head must have been shown all topics
+		// that were joined by then.
+		answer.Head = s.r.seq.headSeq()
 	})
-	answer := &protocol.InboxPage{ID: f.ID, Head: s.r.seq.headSeq()}
 	p := Page{MaxRecords: s.entries(0), MaxBytes: s.r.limits.Page}
 	topics, direct := s.inboxOf(joined, f.Topic)
 	next, err := inboxPage(s.r.log, topics, direct, after, int(min(f.Limit, 1<<31-1)), &p)
