@@ -135,7 +135,7 @@ var codes = [...]struct{ name, text, hint string }{
 	},
 	ErrTimeout: {
 		name: "timeout",
-		hint: "the registry took the connection but did not answer in time",
+		hint: "nothing answered in time: the registry is not there or hangs, or UDP is blocked on the way",
 	},
 	ErrNotConnected: {
 		name: "connection_failed",

@@ -101,3 +101,9 @@ func TestRefusalsAsErrors(t *testing.T) {
 		Code: protocol.ErrLimit, Detail: "256 subscriptions", RetryAfter: 2 * time.Second,
 	}, fail.Err())
 }
+
+// Nobody can tell a mute registry from packets that are dropped on the way.
+func TestTimeoutHintNamesBothCauses(t *testing.T) {
+	require.Contains(t, protocol.ErrTimeout.Hint(), "hangs")
+	require.Contains(t, protocol.ErrTimeout.Hint(), "UDP")
+}

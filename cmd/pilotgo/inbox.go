@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -293,10 +294,23 @@ func (b mailboxes) failed() error {
 	}
 	f := *describe(first)
 	if len(names) > 1 {
-		f.message = fmt.Sprintf("%d hosts do not answer: %s; %s", len(names), strings.Join(names, " "), f.message)
+		f.message = fmt.Sprintf("nothing from %d hosts: %s; %s", len(names), strings.Join(names, " "), f.message)
 	}
-	f.hint = "see the rest with --partial; a host that is gone for good: pilotgo registry forget " + names[0]
+	if silent(first) {
+		f.hint = "a host that is gone for good: pilotgo registry forget " + names[0]
+	}
+	if len(names) < len(b) {
+		f.hint = strings.TrimSuffix("see the rest with --partial; "+f.hint, "; ")
+	}
 	return &f
+}
+
+// silent reports whether err may come from a host that is gone, and not from
+// something that is wrong here or there.
+func silent(err error) bool {
+	var dns *net.DNSError
+	code := protocol.CodeOf(err)
+	return code == protocol.ErrNotConnected || code == protocol.ErrTimeout || errors.As(err, &dns)
 }
 
 // unreachable lists the hosts that did not answer.
@@ -369,8 +383,14 @@ func (a *app) printInboxText(boxes mailboxes, list []*message) error {
 	if boxes.truncated() {
 		fmt.Fprintln(a.out, "older messages were left out")
 	}
-	for _, addr := range boxes.unreachable() {
-		fmt.Fprintf(a.out, "without %s, which does not answer\n", addr)
+	for _, m := range boxes {
+		switch {
+		case m.err == nil:
+		case silent(m.err):
+			fmt.Fprintf(a.out, "without %s, which does not answer\n", m.host.addr)
+		default:
+			fmt.Fprintf(a.out, "without %s: %s\n", m.host.addr, shown(m.err.Error(), a.terminal))
+		}
 	}
 	return a.flush()
 }
