@@ -42,6 +42,10 @@ code is 1, since a script could not tell a missing message from one that was nev
 sent; --partial prints what the others have. A host that is gone for good is dropped
 by 'pilotgo registry forget HOST', or after a week.
 
+The newest 64 MiB of payload are printed, and the newest message whatever its size;
+where older ones were left out "truncated" is true. A payload that is no UTF-8 is in
+data_b64, and what can be shown of it in data.
+
 Candidacies of elections that are older than 25 seconds are left out, unless --full
 is given: a node that has died since would win every election of the scripts.`,
 		Example: `  pilotgo --json inbox | jq -r '.messages[] | .topic + ": " + .data'
@@ -85,7 +89,8 @@ func (a *app) inbox(ctx context.Context, o inboxOptions) error {
 	case o.follow:
 		return a.followInbox(ctx, &o, boxes)
 	}
-	return a.printInbox(boxes, o.choose(boxes.merged()))
+	list, cut := o.choose(boxes.merged())
+	return a.printInbox(boxes, list, cut || boxes.truncated())
 }
 
 func (o *inboxOptions) check() (err error) {
@@ -113,6 +118,7 @@ type mailbox struct {
 	info      client.Info
 	head      protocol.Seq // of the log when the listing began
 	messages  []*message
+	dropped   int // messages before these, left out for their size
 	truncated bool
 	silence   *time.Timer // ends the asking; nil is never
 	err       error
@@ -234,7 +240,7 @@ func (m *mailbox) askAgain(ctx context.Context, o *inboxOptions, topics []string
 }
 
 func (m *mailbox) pages(ctx context.Context, o *inboxOptions) error {
-	m.messages, m.head, m.truncated = nil, 0, false
+	m.messages, m.dropped, m.head, m.truncated = nil, 0, 0, false
 	for page, err := range m.client.Inbox(ctx, client.InboxOptions{Topic: o.topic, All: o.all}) {
 		if err != nil {
 			return err
@@ -242,18 +248,40 @@ func (m *mailbox) pages(ctx context.Context, o *inboxOptions) error {
 		if m.silence != nil {
 			m.silence.Reset(o.timeout)
 		}
-		if m.head == 0 {
-			m.head = page.Head
-		}
-		m.truncated = m.truncated || page.Truncated
-		for i := range page.Messages {
-			msg := &page.Messages[i]
-			if o.wants(msg) {
-				m.messages = append(m.messages, &message{Message: msg, host: m.host.addr, to: m.client.Self().Node})
-			}
-		}
+		m.take(page, o, m.client.Self().Node)
 	}
 	return nil
+}
+
+// take adds a page, and drops the oldest of what is too much.
+func (m *mailbox) take(page *client.InboxPage, o *inboxOptions, self protocol.NodeID) {
+	if m.head == 0 {
+		m.head = page.Head
+	}
+	for _, msg := range page.Messages { // copies, or one that is kept would keep the page
+		if o.wants(&msg) {
+			m.messages = append(m.messages, &message{Message: &msg, host: m.host.addr, to: self})
+		}
+	}
+	excess := len(m.messages) - fitting(m.messages)
+	m.messages = slices.Delete(m.messages, 0, excess)
+	m.dropped += excess
+	m.truncated = m.truncated || page.Truncated || m.dropped > 0
+}
+
+// inboxBytes bounds the payloads of a listing.
+const inboxBytes = 64 << 20
+
+// fitting is how many of the newest messages have no more than inboxBytes of
+// payload: at least the newest one.
+func fitting(list []*message) int {
+	room := inboxBytes
+	for i, m := range slices.Backward(list) {
+		if room -= len(m.Payload); room < 0 {
+			return max(1, len(list)-1-i)
+		}
+	}
+	return len(list)
 }
 
 func (o *inboxOptions) wants(m *protocol.Message) bool {
@@ -349,16 +377,19 @@ func (b mailboxes) truncated() bool {
 	return slices.ContainsFunc(b, func(m *mailbox) bool { return m.truncated })
 }
 
-func (o *inboxOptions) choose(list []*message) []*message {
+// choose takes from the end of a list what is asked for, and reports whether
+// something of that was too much.
+func (o *inboxOptions) choose(list []*message) (chosen []*message, cut bool) {
 	if o.limit > 0 && len(list) > o.limit {
-		return list[len(list)-o.limit:]
+		list = list[len(list)-o.limit:]
 	}
-	return list
+	n := fitting(list)
+	return list[len(list)-n:], n < len(list)
 }
 
-func (a *app) printInbox(boxes mailboxes, list []*message) error {
+func (a *app) printInbox(boxes mailboxes, list []*message, truncated bool) error {
 	if !a.json {
-		return a.printInboxText(boxes, list)
+		return a.printInboxText(boxes, list, truncated)
 	}
 	render := (*message).appendJSON
 	if a.compat.pilotctl {
@@ -366,21 +397,21 @@ func (a *app) printInbox(boxes mailboxes, list []*message) error {
 		slices.SortStableFunc(list, func(x, y *message) int { return strings.Compare(x.kind(), y.kind()) })
 	}
 	o := new(object).as("messages", "total").
-		setRaw("messages", appendList(list, render)).
+		setMessages("messages", list, render).
 		set("total", len(list)).
-		set("truncated", boxes.truncated()).
+		set("truncated", truncated).
 		set("unreachable", boxes.unreachable())
 	return a.print(o.alias("items", "messages"), nil)
 }
 
-func (a *app) printInboxText(boxes mailboxes, list []*message) error {
+func (a *app) printInboxText(boxes mailboxes, list []*message, truncated bool) error {
 	for _, m := range list {
 		m.writeText(a.out, a.terminal)
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(a.out, "inbox is empty")
 	}
-	if boxes.truncated() {
+	if truncated {
 		fmt.Fprintln(a.out, "older messages were left out")
 	}
 	for _, m := range boxes {
@@ -404,6 +435,7 @@ func (a *app) clearInbox(ctx context.Context, o *inboxOptions, boxes mailboxes) 
 		if err := m.client.ClearInbox(ctx, m.head); err != nil {
 			return fmt.Errorf("%s: %w", m.host, err)
 		}
+		cleared += m.dropped
 		for _, msg := range m.messages {
 			if msg.Seq <= m.head {
 				cleared++
@@ -438,7 +470,8 @@ func (a *app) followInbox(ctx context.Context, o *inboxOptions, boxes mailboxes)
 		r := reader{app: a, host: m.host, self: m.client.Self().Node, stream: sub}
 		wg.Go(func() { cancel(r.forward(ctx, lines)) })
 	}
-	for _, m := range o.choose(boxes.merged()) {
+	present, _ := o.choose(boxes.merged())
+	for _, m := range present {
 		if err := a.printLine(m, false); err != nil {
 			return err
 		}

@@ -58,6 +58,10 @@ const maxCopied = 64
 // appendJSON appends the message as one JSON object: its fields, then the keys of
 // a payload that is an object, where they are free. Only "type" gives way to the
 // payload's own.
+//
+// A payload that is no UTF-8 is whole in data_b64 only. Its data is still a text,
+// with U+FFFD for what is none, as in pilotctl; content, which would be that text
+// again at three bytes for one, is left out.
 func (m *message) appendJSON(b []byte) []byte {
 	object := compactObject(m.Payload)
 	keys := members(object, maxCopied)
@@ -75,9 +79,13 @@ func (m *message) appendJSON(b []byte) []byte {
 	} else {
 		b = append(b, object...)
 	}
-	quoted := appendQuoted(nil, m.Payload)
-	b = append(append(b, `,"data":`...), quoted...)
-	b = append(append(b, `,"content":`...), quoted...)
+	b = append(b, `,"data":`...)
+	start := len(b)
+	b = appendQuoted(b, m.Payload)
+	if kind != kindBinary {
+		quoted := b[start:]
+		b = append(append(b, `,"content":`...), quoted...)
+	}
 	b = fmt.Appendf(b, `,"bytes":%d,"sender":%d,"from":"%s","to":"%s","seq":%d`,
 		len(m.Payload), m.Sender, m.Sender.Address(), m.to.Address(), m.Seq)
 	at := m.Time.Time().AppendFormat(nil, time.RFC3339)

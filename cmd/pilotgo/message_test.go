@@ -50,6 +50,7 @@ func TestWhatIsNoObjectHasNoPayload(t *testing.T) {
 	got := decode(t, testMessage("", "\xff\x00").appendJSON(nil))
 	require.Equal(t, "base64", got["data_encoding"])
 	require.Equal(t, "/wA=", got["data_b64"])
+	require.NotContains(t, got, "content", "it would be what data is")
 }
 
 // A payload cannot say where it comes from, however it spells the keys.

@@ -43,9 +43,10 @@ type object struct {
 }
 
 type field struct {
-	key  string
-	raw  []byte
-	flat bool // stands beside data only
+	key   string
+	raw   []byte
+	write func(*bufio.Writer) // instead of raw, for what is too large to be held
+	flat  bool                // stands beside data only
 }
 
 // set adds a value; a nil slice is an empty list.
@@ -61,10 +62,32 @@ func (o *object) setRaw(key string, raw []byte) *object {
 	return o
 }
 
+// setMessages adds a list of messages, which are rendered one by one as they are
+// written: a list stands in the envelope three times, each message in several forms.
+func (o *object) setMessages(key string, list []*message, render func(*message, []byte) []byte) *object {
+	o.fields = append(o.fields, field{key: key, write: func(w *bufio.Writer) { writeList(w, list, render) }})
+	return o
+}
+
+func writeList(w *bufio.Writer, list []*message, render func(*message, []byte) []byte) {
+	var b []byte
+	w.WriteByte('[')
+	for i, m := range list {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		b = render(m, b[:0])
+		w.Write(b)
+	}
+	w.WriteByte(']')
+}
+
 // alias adds a second name for a key, beside data only.
 func (o *object) alias(key, of string) *object {
-	i := slices.IndexFunc(o.fields, func(f field) bool { return f.key == of })
-	return o.flat(key, o.fields[i].raw)
+	f := o.fields[o.index(of)]
+	f.key, f.flat = key, true
+	o.fields = append(o.fields, f)
+	return o
 }
 
 // flat adds a key beside data only.
@@ -74,12 +97,18 @@ func (o *object) flat(key string, raw []byte) *object {
 }
 
 func (o *object) has(key string) bool {
-	return slices.ContainsFunc(o.fields, func(f field) bool { return f.key == key })
+	return o.index(key) >= 0
 }
 
 // as names the keys that the real pilotctl prints.
 func (o *object) as(real ...string) *object {
 	o.real = real
+	return o
+}
+
+// listing names the key that is the list of a listing command.
+func (o *object) listing(key string) *object {
+	o.list = key
 	return o
 }
 
@@ -104,7 +133,7 @@ var reserved = map[string]bool{
 func (o *object) writeEnvelope(w *bufio.Writer, c compat) {
 	switch {
 	case c.arrays && o.list != "":
-		w.Write(o.raw(o.list))
+		o.writeBare(w, o.list)
 	case c.pilotctl:
 		w.WriteString(`{"data":`)
 		writeFields(w, o.plain())
@@ -123,13 +152,18 @@ func (o *object) writeEnvelope(w *bufio.Writer, c compat) {
 	w.WriteByte('\n')
 }
 
-func (o *object) raw(key string) []byte {
-	for _, f := range o.fields {
-		if f.key == key {
-			return f.raw
-		}
+func (o *object) index(key string) int {
+	return slices.IndexFunc(o.fields, func(f field) bool { return f.key == key })
+}
+
+// writeBare writes the value of a key alone.
+func (o *object) writeBare(w *bufio.Writer, key string) {
+	i := o.index(key)
+	if i < 0 {
+		w.WriteString("null")
+		return
 	}
-	return []byte("null")
+	o.fields[i].writeValue(w)
 }
 
 // plain is what pilotctl prints of the object, sorted as it sorts.
@@ -155,6 +189,14 @@ func writeFields(w *bufio.Writer, fields []field) {
 func writeField(w *bufio.Writer, f field) {
 	w.Write(appendQuotedString(nil, f.key))
 	w.WriteByte(':')
+	f.writeValue(w)
+}
+
+func (f field) writeValue(w *bufio.Writer) {
+	if f.write != nil {
+		f.write(w)
+		return
+	}
 	w.Write(f.raw)
 }
 

@@ -33,8 +33,8 @@ func (a *app) received(ctx context.Context, o inboxOptions) error {
 			fmt.Fprintln(w, "no files to clear")
 		})
 	}
-	r := new(object).as("files", "total").set("files", []string{}).set("total", 0)
-	if a.compat.pilotctl || !a.json {
+	r := new(object).as("files", "total").listing("files").set("files", []string{}).set("total", 0)
+	if a.compat.pilotctl || a.compat.arrays || !a.json {
 		return a.print(r, func(w *bufio.Writer) { fmt.Fprintln(w, "no files received") })
 	}
 	if err := o.check(); err != nil {
@@ -46,8 +46,9 @@ func (a *app) received(ctx context.Context, o inboxOptions) error {
 		return err
 	}
 	defer boxes.close()
+	list, cut := o.choose(boxes.merged())
 	r.alias("received", "files").
-		setRaw("messages", appendList(o.choose(boxes.merged()), (*message).appendJSON)).
-		set("truncated", boxes.truncated())
+		setMessages("messages", list, (*message).appendJSON).
+		set("truncated", cut || boxes.truncated())
 	return a.print(r, nil)
 }

@@ -19,6 +19,7 @@ type subscribeOptions struct {
 	timeout time.Duration
 	from    start
 	limited bool // there is a timeout
+	endless bool // it was said that there is none
 }
 
 func (a *app) subscribeCommand() *cobra.Command {
@@ -31,6 +32,8 @@ on, with those that the registry still keeps, and the command returns at once.
 
 With --follow, print each message as it comes, as JSON on a line of its own. With
 --count or --timeout, collect messages and print them together; a time-out is no error.
+An interrupt (SIGINT, SIGTERM) prints what was collected, with "interrupted":true, and
+ends with 1 and the code "interrupted"; --follow ends with 0.
 
 TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*". TIME of
 --from is RFC 3339, unix seconds, or an age such as 10m.`,
@@ -41,6 +44,7 @@ TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*". TIME
 		Args: arguments(1, 2, "pilotgo subscribe HOST TOPIC [--follow | --count N | --timeout D]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.limited = o.timeout > 0
+			o.endless = !o.limited && cmd.Flags().Changed("timeout")
 			if len(args) == 1 {
 				args = []string{"", args[0]}
 			}
@@ -52,7 +56,7 @@ TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*". TIME
 	f.BoolVar(&o.follow, "follow", false, "print messages as they come, one JSON object on a line")
 	f.BoolVar(&o.follow, "ndjson", false, "the same as --follow")
 	f.IntVar(&o.count, "count", 0, "end after so many messages")
-	durationFlag(f, &o.timeout, "timeout", 0, "end after so long, counted from when the subscription stands")
+	durationFlag(f, &o.timeout, "timeout", 0, "end after so long, counted from when the subscription stands; 0 is never")
 	o.from.text = "new"
 	f.Var(&o.from, "from", "begin with new, last, all, seq:N or since:TIME")
 	o.connection.flags(f, 0)
@@ -68,6 +72,11 @@ func (a *app) subscribe(ctx context.Context, o subscribeOptions, word, topic str
 		return err
 	}
 	if !a.streams(o) && o.count == 0 && !o.limited {
+		if o.endless {
+			e := usagef("--timeout 0 would collect for ever and print nothing")
+			e.hint = "--follow prints messages as they come; --count ends the collecting"
+			return e
+		}
 		return a.join(ctx, o, h, topic)
 	}
 	if err := protocol.ValidPattern(topic); err != nil {
@@ -159,6 +168,9 @@ func (a *app) open(ctx context.Context, o subscribeOptions, h host, pattern stri
 	if err != nil {
 		c.Close()
 		return nil, nil, err
+	}
+	if s, ok := sub.(*client.Subscription); ok && s.Narrowed() {
+		a.warn("narrowed", fmt.Sprintf("%s also matches topics that this node may not read: they are left out", pattern))
 	}
 	return c, sub, nil
 }
@@ -256,20 +268,26 @@ func (a *app) printLine(m *message, text bool) error {
 // collect prints all messages together at the end.
 func (r *reader) collect(ctx context.Context) error {
 	var events []*message
-	for r.count == 0 || len(events) < r.count {
+	var early error
+	for early == nil && (r.count == 0 || len(events) < r.count) {
 		m, err := r.next(ctx)
-		if errors.Is(err, errTimeUp) {
-			return r.printEvents(events, true)
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			events = append(events, m)
+		case errors.Is(err, errTimeUp), errors.Is(err, context.Canceled):
+			early = err
+		default:
 			return err
 		}
-		events = append(events, m)
 	}
-	return r.printEvents(events, false)
+	if err := r.printEvents(events, early); err != nil || errors.Is(early, errTimeUp) {
+		return err
+	}
+	return early // interrupted: there is less than was asked for
 }
 
-func (r *reader) printEvents(events []*message, timeout bool) error {
+// printEvents prints what was collected until early, which is nil when that is all.
+func (r *reader) printEvents(events []*message, early error) error {
 	if !r.json {
 		for _, m := range events {
 			m.writeLine(r.out, r.terminal)
@@ -281,27 +299,18 @@ func (r *reader) printEvents(events []*message, timeout bool) error {
 	case r.compat.pilotctl && len(events) == 0:
 		o.setRaw("events", []byte("null"))
 	case r.compat.pilotctl:
-		o.setRaw("events", appendList(events, (*message).appendEvent))
+		o.setMessages("events", events, (*message).appendEvent)
 	default:
-		o.setRaw("events", appendList(events, (*message).appendJSON))
+		o.setMessages("events", events, (*message).appendJSON)
 	}
-	o.set("timeout", timeout)
+	o.set("timeout", errors.Is(early, errTimeUp))
+	if errors.Is(early, context.Canceled) && !r.compat.pilotctl {
+		o.set("interrupted", true)
+	}
 	if r.count == 1 && len(events) == 1 && !r.compat.pilotctl {
 		single(o, events[0])
 	}
 	return r.print(o, nil)
-}
-
-// appendList renders messages as a JSON list.
-func appendList(list []*message, render func(*message, []byte) []byte) []byte {
-	b := []byte{'['}
-	for i, m := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = render(m, b)
-	}
-	return append(b, ']')
 }
 
 // single puts the fields of the only message beside data, for scripts that read
@@ -321,4 +330,4 @@ func single(o *object, m *message) {
 }
 
 // singleOwn are keys that mean something of their own beside data.
-var singleOwn = map[string]bool{"events": true, "messages": true, "timeout": true}
+var singleOwn = map[string]bool{"events": true, "messages": true, "timeout": true, "interrupted": true}
