@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -51,8 +52,8 @@ type Request struct {
 // AccessFunc decides. Its error is told to the caller with its code, or as
 // protocol.ErrDenied (protocol.ErrNotAdmitted for RightAdmit) when it has none.
 //
-// It is called for each publish and from many goroutines at once, also while the
-// log is being read: it must be quick and must not call the registry.
+// It is called for each publish and from many goroutines at once, so it must be
+// quick, and it must not call the registry.
 type AccessFunc func(ctx context.Context, r Request) error
 
 // AllowAll admits everybody to everything.
@@ -90,21 +91,58 @@ func (s *session) allow(r Request) *protocol.Error {
 	return refusal(s.r.o.Access(s.ctx, r), code)
 }
 
-// readable makes the filter of a narrowed subscription.
-func (s *session) readable() func(topic string) bool {
-	const remembered = 4096
-	known := make(map[string]bool)
-	return func(topic string) bool {
-		ok, asked := known[topic]
-		if !asked {
-			if len(known) >= remembered {
-				clear(known)
-			}
-			ok = s.allow(Request{Right: RightSubscribe, Topic: topic}) == nil
-			known[topic] = ok
-		}
-		return ok
+// rights are those of a narrowed subscription. A log knows them only as far as
+// they were asked for: it is read under locks, where nobody's rules are to run.
+type rights struct {
+	s       *session
+	known   map[string]bool
+	unknown []string // met by the log since reading began
+}
+
+// remembered bounds what is known, and what is unknown.
+const remembered = 4096
+
+func newRights(s *session) *rights { return &rights{s: s, known: make(map[string]bool)} }
+
+// begin is called before a read.
+func (r *rights) begin() {
+	if len(r.known) >= remembered {
+		clear(r.known)
 	}
+}
+
+// readable is for the log's Selection. It leaves in what is not known.
+func (r *rights) readable(topic string) bool {
+	ok, known := r.known[topic]
+	if !known && len(r.unknown) < remembered {
+		r.unknown = append(r.unknown, topic)
+	}
+	return ok || !known
+}
+
+// allowed asks, once for a topic.
+func (r *rights) allowed(topic string) bool {
+	ok, known := r.known[topic]
+	if !known {
+		ok = r.s.allow(Request{Right: RightSubscribe, Topic: topic}) == nil
+		r.known[topic] = ok
+	}
+	return ok
+}
+
+// keep leaves out the records that may not be read.
+func (r *rights) keep(list []*Record) []*Record {
+	return slices.DeleteFunc(list, func(m *Record) bool { return m.To == 0 && !r.allowed(m.Topic) })
+}
+
+// learn asks for what the log met and reports whether some of it may not be read.
+func (r *rights) learn() (denied bool) {
+	for _, topic := range r.unknown {
+		_, known := r.known[topic]
+		denied = !r.allowed(topic) && !known || denied
+	}
+	r.unknown = r.unknown[:0]
+	return denied
 }
 
 // refusal makes an error fit for the wire. code is for those that have none.

@@ -2,7 +2,9 @@ package registry_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
+	"github.com/pilotgo/pilotgo/registry/memlog"
 )
 
 // house lets everybody in; what begins with "secret." is for root alone, and so
@@ -111,5 +114,72 @@ func TestInboxShowsWhatMayBeRead(t *testing.T) {
 		require.Equal(t, []string{"jobs"}, deliveries(inbox, 1))
 		require.Len(t, ask[*protocol.InboxPage](a, &protocol.GetInbox{ID: 1}).Messages, 1)
 		require.Empty(t, ask[*protocol.InboxPage](a, &protocol.GetInbox{ID: 2, Topic: "drop"}).Messages)
+	})
+}
+
+// watchedLog knows whether it is being read.
+type watchedLog struct {
+	registry.Log
+	reading atomic.Bool
+}
+
+func (l *watchedLog) Read(sel *registry.Selection, after, upTo protocol.Seq, page *registry.Page) error {
+	l.reading.Store(true)
+	defer l.reading.Store(false)
+	return l.Log.Read(sel, after, upTo, page)
+}
+
+// A rule that takes its time must not hold up who writes.
+func TestAccessIsNotAskedWhileTheLogIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &watchedLog{Log: memlog.New(memlog.Options{})}
+		w := start(t, registry.Options{Log: l, Access: func(ctx context.Context, r registry.Request) error {
+			if l.reading.Load() {
+				t.Errorf("asked for %q while the log is read", r.Topic)
+			}
+			return house(ctx, r)
+		}})
+		defer w.close()
+		root, a := w.join("root"), w.join("a")
+		defer root.close()
+		defer a.close()
+		lane := root.lane(protocol.LaneNormal)
+		for i := range 3000 {
+			root.publish(lane, fmt.Sprintf("%s.%d", []string{"secret", "open"}[i%2], i), fmt.Sprint(i))
+		}
+		for _, start := range []protocol.StartKind{protocol.StartAll, protocol.StartLast} {
+			sub, began := a.subscribe(protocol.Subscribe{Pattern: "*", Start: start})
+			require.True(t, began.Narrowed)
+			for i := range 1500 {
+				require.Equal(t, []string{fmt.Sprint(2*i + 1)}, deliveries(sub, 1))
+			}
+			next[*protocol.CaughtUp](sub)
+		}
+	})
+}
+
+// What a narrowed subscription may not read is not missing from it.
+func TestGapsOfANarrowedSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, registry.Options{Access: house, Log: memlog.New(memlog.Options{Retention: registry.Retention{Messages: 2}})})
+		defer w.close()
+		root, a := w.join("root"), w.join("a")
+		defer root.close()
+		defer a.close()
+		lane := root.lane(protocol.LaneNormal)
+		for range 5 {
+			root.publish(lane, "secret.plan", "x")
+		}
+		root.publish(lane, "open", "1")
+		resume := protocol.Subscribe{Pattern: "*", Epoch: a.welcome.Epoch.ID}
+		sub, _ := a.subscribe(resume)
+		require.Equal(t, []string{"1"}, deliveries(sub, 1))
+		next[*protocol.CaughtUp](sub)
+
+		root.publish(lane, "open", "2")
+		root.publish(lane, "open", "3")
+		sub, _ = a.subscribe(resume)
+		require.Equal(t, &protocol.Gap{From: 1, To: 6}, next[*protocol.Gap](sub))
+		require.Equal(t, []string{"2", "3"}, deliveries(sub, 2))
 	})
 }

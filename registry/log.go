@@ -111,7 +111,8 @@ type Selection struct {
 	Topics map[string]struct{}
 	Direct protocol.NodeID
 
-	// Readable, when not nil, leaves out topics for which it is false.
+	// Readable, when not nil, leaves out topics for which it is false. It is quick
+	// and may be called under the log's locks, by the reader's goroutine.
 	Readable func(topic string) bool
 
 	// LastPerTopic keeps only the newest retained record of each topic.

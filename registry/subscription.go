@@ -27,6 +27,7 @@ type subscription struct {
 
 	// Owned by write:
 	sel      Selection
+	rights   *rights      // nil when all of it may be read
 	position protocol.Seq // scanned up to here
 	floor    protocol.Seq // what was evicted up to here is no gap, or told already
 }
@@ -154,7 +155,8 @@ func (sub *subscription) begin(f *protocol.Subscribe, open *opening) (refused *p
 		sub.sel.Direct = s.caller.Node
 	}
 	if open.began.Narrowed || sub.source == protocol.SourceInbox && s.r.o.Access != nil {
-		sub.sel.Readable = s.readable()
+		sub.rights = newRights(s)
+		sub.sel.Readable = sub.rights.readable
 	}
 	open.history = sub.sel
 	open.history.LastPerTopic = f.Start == protocol.StartLast
@@ -260,7 +262,7 @@ func (sub *subscription) read(sel *Selection, upTo protocol.Seq, p *portion) err
 	if sub.source == protocol.SourceInbox {
 		sel.Topics, upTo = sub.s.r.index.topics(sub, sub.position, upTo)
 	}
-	if err := sub.s.r.log.Read(sel, sub.position, upTo, &p.page); err != nil {
+	if err := sub.readLog(sel, upTo, &p.page); err != nil {
 		sub.s.r.lines.warn("log not read", "pattern", sub.pattern, "behind", sub.position, "error", err)
 		return err
 	}
@@ -276,6 +278,25 @@ func (sub *subscription) read(sel *Selection, upTo protocol.Seq, p *portion) err
 	}
 	sub.position = max(p.page.Scanned, sub.position)
 	return nil
+}
+
+// readLog reads what the node may read.
+func (sub *subscription) readLog(sel *Selection, upTo protocol.Seq, page *Page) error {
+	l := sub.s.r.log
+	if sub.rights == nil {
+		return l.Read(sel, sub.position, upTo, page)
+	}
+	sub.rights.begin()
+	for {
+		if err := l.Read(sel, sub.position, upTo, page); err != nil {
+			return err
+		}
+		// What was evicted may be of topics that turn out to be none of this node's.
+		if denied := sub.rights.learn(); !denied || page.Evicted == 0 {
+			page.Records = sub.rights.keep(page.Records)
+			return nil
+		}
+	}
 }
 
 func (sub *subscription) delivered(records []*Record) {
