@@ -93,7 +93,7 @@ func ExampleClient_Publish() {
 	c, stop := local()
 	defer stop()
 
-	var pending []*client.Pending
+	var pending []client.Pending
 	for i := range 3 {
 		pending = append(pending, c.Publish(ctx, client.Publication{
 			Topic:   "jobs.created",

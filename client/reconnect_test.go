@@ -161,7 +161,7 @@ func TestDrainingRegistryLosesNothing(t *testing.T) {
 			time.Sleep(time.Second)
 			require.NoError(t, reg.Start())
 		})
-		var pending []*client.Pending
+		var pending []client.Pending
 		for i := range 1000 {
 			pending = append(pending, publish(t, c, fmt.Sprint(i+1))...)
 			time.Sleep(time.Millisecond)
