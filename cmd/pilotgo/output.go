@@ -91,9 +91,8 @@ func (o *object) alias(key, of string) *object {
 }
 
 // flat adds a key beside data only.
-func (o *object) flat(key string, raw []byte) *object {
+func (o *object) flat(key string, raw []byte) {
 	o.fields = append(o.fields, field{key: key, raw: raw, flat: true})
-	return o
 }
 
 func (o *object) has(key string) bool {
