@@ -18,16 +18,11 @@ import (
 type Options struct {
 	Epoch     protocol.Epoch // made up when its ID is 0
 	Retention registry.Retention
-
-	// Fail, when not nil, is asked before each Append; its error is Append's, and
-	// nothing is stored.
-	Fail func(*registry.Batch) error
 }
 
 // Log is a registry.Log in memory.
 type Log struct {
 	epoch protocol.Epoch
-	fail  func(*registry.Batch) error
 
 	mu     sync.RWMutex
 	closed bool
@@ -64,7 +59,6 @@ func New(opts Options) *Log {
 	}
 	return &Log{
 		epoch:   opts.Epoch,
-		fail:    opts.Fail,
 		keep:    opts.Retention.WithDefaults(),
 		topics:  make(map[string]*stream),
 		direct:  make(map[protocol.NodeID]*stream),
@@ -85,11 +79,6 @@ func (l *Log) Head() (protocol.Seq, protocol.Time) {
 
 // Append implements registry.Log.
 func (l *Log) Append(b *registry.Batch) error {
-	if l.fail != nil {
-		if err := l.fail(b); err != nil {
-			return err
-		}
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
