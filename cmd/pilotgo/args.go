@@ -17,9 +17,10 @@ import (
 //   - flags may stand anywhere behind the command, and --json anywhere at all;
 //   - after -- every word is an argument.
 //
-// It sets the flags of the command it finds and returns the words that are left
-// for cobra: the command's path, then the arguments behind "--".
-func parseArgs(root *cobra.Command, args []string, lenient bool) ([]string, error) {
+// It sets the flags of the command it finds, and returns that command, also with
+// an error, and the words that are left for cobra: the command's path, then the
+// arguments behind "--".
+func parseArgs(root *cobra.Command, args []string, lenient bool) (*cobra.Command, []string, error) {
 	p := parser{cmd: root, lenient: lenient}
 	for i := 0; i < len(args); i++ {
 		word := args[i]
@@ -31,7 +32,7 @@ func parseArgs(root *cobra.Command, args []string, lenient bool) ([]string, erro
 		case isFlag(word):
 			taken, err := p.flag(word, args[i+1:])
 			if err != nil {
-				return nil, err
+				return p.cmd, nil, err
 			}
 			i += taken
 		default:
@@ -39,9 +40,9 @@ func parseArgs(root *cobra.Command, args []string, lenient bool) ([]string, erro
 		}
 	}
 	if p.help {
-		return append(p.path, "--help"), nil
+		return p.cmd, append(p.path, "--help"), nil
 	}
-	return append(append(p.path, "--"), p.rest...), nil
+	return p.cmd, append(append(p.path, "--"), p.rest...), nil
 }
 
 type parser struct {

@@ -81,7 +81,7 @@ func TestArguments(t *testing.T) {
 		{"", "--", testFlags{}},
 	} {
 		root, got := testRoot()
-		words, err := parseArgs(root, split(test.line), false)
+		_, words, err := parseArgs(root, split(test.line), false)
 		require.NoError(t, err, test.line)
 		require.Equal(t, test.words, strings.Join(words, " "), test.line)
 		require.Equal(t, test.flags, *got, test.line)
@@ -115,7 +115,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"publish h --from middle", `invalid start for --from: "middle"`},
 	} {
 		root, _ := testRoot()
-		_, err := parseArgs(root, split(test.line), false)
+		_, _, err := parseArgs(root, split(test.line), false)
 		require.EqualError(t, err, test.want, test.line)
 		require.Equal(t, codeUsage, describe(err).code, test.line)
 	}
@@ -130,7 +130,7 @@ func TestLenientArguments(t *testing.T) {
 		{"publish h --wait=5 t", "publish -- h t"},
 	} {
 		root, _ := testRoot()
-		words, err := parseArgs(root, split(test.line), true)
+		_, words, err := parseArgs(root, split(test.line), true)
 		require.NoError(t, err, test.line)
 		require.Equal(t, test.words, strings.Join(words, " "), test.line)
 	}
@@ -141,7 +141,7 @@ func FuzzArguments(f *testing.F) {
 	f.Add("--\x00-\x00--=")
 	f.Fuzz(func(t *testing.T, line string) {
 		root, _ := testRoot()
-		words, err := parseArgs(root, strings.Split(line, "\x00"), false)
+		_, words, err := parseArgs(root, strings.Split(line, "\x00"), false)
 		if err != nil {
 			require.Equal(t, codeUsage, describe(err).code)
 			return
@@ -177,7 +177,7 @@ func TestExamplesParse(t *testing.T) {
 				if !ok {
 					continue
 				}
-				_, err := parseArgs((&app{}).root(), strings.Fields(words), false)
+				_, _, err := parseArgs((&app{}).root(), strings.Fields(words), false)
 				require.NoError(t, err, call)
 			}
 		}

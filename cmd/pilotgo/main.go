@@ -39,13 +39,13 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if handled, code := a.generic(ctx, root, args); handled {
 		return code
 	}
-	words, err := parseArgs(root, args, a.compat.pilotctl)
+	cmd, words, err := parseArgs(root, args, a.compat.pilotctl)
 	a.json = a.json || wantsJSON(args) && err != nil
 	if err != nil {
-		return a.fail(nil, err)
+		return a.fail(cmd, err)
 	}
 	root.SetArgs(words)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err = root.ExecuteContextC(ctx)
 	if err == nil {
 		err = a.flush()
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -124,23 +125,55 @@ var errUsageShown = errors.New("usage")
 // generic hands the commands that come from cobra over to it as they are: words
 // to complete follow no rule of ours.
 func (a *app) generic(ctx context.Context, root *cobra.Command, args []string) (handled bool, code int) {
-	if len(args) == 0 {
-		return false, 0
-	}
-	switch args[0] {
-	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd, "completion", "help":
-	default:
-		return false, 0
+	if !completes(args) {
+		line := slices.DeleteFunc(slices.Clone(args), func(word string) bool { return wantsJSON([]string{word}) })
+		if len(line) == 0 || line[0] != "help" && line[0] != "completion" {
+			return false, 0
+		}
+		a.json = len(line) < len(args) // for errors: help is text
+		args = line
 	}
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := knownTo(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if flushed := a.flush(); err == nil {
 		err = flushed
 	}
 	if err != nil && !errors.Is(err, errReaderGone) {
-		return true, a.fail(nil, usagef("%v", err))
+		a.printError(describe(usagef("%v", err)))
+		return true, exitUsage
 	}
 	return true, exitOK
+}
+
+// completes tells whether a shell asks for words to complete.
+func completes(args []string) bool {
+	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+}
+
+// knownTo refuses words behind help and completion that are no commands; cobra
+// would show a help of its choice instead.
+func knownTo(root *cobra.Command, args []string) error {
+	cmd, words := root, args[1:]
+	if args[0] == "completion" {
+		root.InitDefaultCompletionCmd(args...)
+		cmd, words = subcommand(root, args[0]), words[:min(1, len(words))]
+	} else if args[0] != "help" {
+		return nil
+	}
+	for _, word := range words {
+		if isFlag(word) {
+			continue
+		}
+		sub := subcommand(cmd, word)
+		if sub == nil {
+			return fmt.Errorf("%s: there is no command %q", args[0], strings.Join(words, " "))
+		}
+		cmd = sub
+	}
+	return nil
 }
 
 // fail prints an error and returns the exit code of the command.
