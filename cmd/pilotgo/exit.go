@@ -91,7 +91,7 @@ func describe(err error) *failure {
 		f.code, f.exit = protocol.ErrTimeout.Name(), exitTimeout
 		f.message = protocol.ErrTimeout.Error()
 	case errors.Is(err, context.Canceled):
-		f.code = codeInterrupted
+		f.code, f.message = codeInterrupted, "interrupted"
 	case errors.Is(err, errors.ErrUnsupported):
 		f.code, f.exit = protocol.ErrUnsupported.Name(), exitUsage
 	case errors.As(err, &path):

@@ -91,7 +91,8 @@ inbox.
 
 A config_update on config:SWARM needs a version above the swarm's last one, an
 integer from 1 to 2^53-1 such as $(date +%s); of two publishers of one version the
-first wins and the other is told "conflict".
+first wins and the other is told "conflict", unless both have the same config, byte
+for byte: then the second ends with 0 too, "duplicate":true, and the first's seq.
 
 When the answer is lost the code is "unknown_outcome": read the topic, or publish
 again with the same --key, which the registry accepts once.`,
@@ -159,10 +160,11 @@ func send(ctx context.Context, c *client.Client, p *client.Publication) (client.
 	return ack, publishError(p.Topic, err)
 }
 
-// publishError tells what is known about a message without an ack. Once it is
-// handed over, a context that ends says nothing about where it got to.
+// publishError tells what is known about a message without an ack. The client knows
+// whether it may have left before the context ended.
 func publishError(what string, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if ended && errors.Is(err, protocol.ErrUnknownOutcome) {
 		return protocol.Errorf(protocol.ErrUnknownOutcome, "no answer about the message to %s in time", what)
 	}
 	return err

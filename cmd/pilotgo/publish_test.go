@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -105,6 +106,45 @@ func TestRejoiningPassesOverRefusedTopics(t *testing.T) {
 		topics = append(topics, topic)
 	}
 	require.Equal(t, []string{"b", "c", "other"}, topics)
+}
+
+// Only what may have left is of unknown outcome.
+func TestPublishErrorsTellWhatIsKnown(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		code protocol.Code
+	}{
+		{fmt.Errorf("%w: %w", protocol.ErrUnknownOutcome, context.DeadlineExceeded), protocol.ErrUnknownOutcome},
+		{fmt.Errorf("%w: %w", protocol.ErrUnknownOutcome, context.Canceled), protocol.ErrUnknownOutcome},
+		{fmt.Errorf("%w: %w", protocol.ErrNotConnected, context.DeadlineExceeded), protocol.ErrNotConnected},
+		{fmt.Errorf("%w: %w", protocol.ErrDraining, context.DeadlineExceeded), protocol.ErrDraining},
+		{fmt.Errorf("publish: %w", context.DeadlineExceeded), protocol.ErrTimeout},
+	} {
+		require.Equal(t, test.code.Name(), describe(publishError("t", test.err)).code, test.err)
+	}
+	require.Equal(t, codeInterrupted, describe(publishError("t", context.Canceled)).code)
+}
+
+// A pattern that matches more than this node may read says so, once.
+func TestNarrowedSubscriptionWarns(t *testing.T) {
+	s := &server{key: link.NewIdentity(), addr: "127.0.0.1:0"}
+	s.access = func(_ context.Context, r registry.Request) error {
+		if r.Right == registry.RightSubscribe && (r.Topic == "secret" || r.Topic == "*") {
+			return protocol.ErrDenied
+		}
+		return nil
+	}
+	require.NoError(t, s.start())
+	t.Cleanup(s.stop)
+	t.Setenv("PILOT_HOME", t.TempDir())
+	for _, topic := range []string{"secret", "open"} {
+		code, _, stderr := runLine(t, "publish", s.addr, topic, "--data", topic)
+		require.Zero(t, code, stderr)
+	}
+	code, stdout, stderr := runLine(t, "--json", "subscribe", s.addr, "*", "--follow", "--from", "all", "--count", "1")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "open", decode(t, []byte(stdout))["topic"])
+	require.Equal(t, "narrowed", decode(t, []byte(stderr))["code"])
 }
 
 // process is the command line in a process of its own.

@@ -50,18 +50,19 @@ func TestScripts(t *testing.T) {
 
 // server is the registry of one script.
 type server struct {
-	key   link.Identity
-	ahead atomic.Int64 // of the registry's clock, in nanoseconds
-	hooks registry.Hooks
-	mute  atomic.Bool // publishes get no answer
-	addr  string
-	r     *registry.Registry
-	log   *memlog.Log
+	key    link.Identity
+	access registry.AccessFunc
+	ahead  atomic.Int64 // of the registry's clock, in nanoseconds
+	hooks  registry.Hooks
+	mute   atomic.Bool // publishes get no answer
+	addr   string
+	r      *registry.Registry
+	log    *memlog.Log
 }
 
 func (s *server) start() error {
 	s.log = memlog.New(memlog.Options{})
-	r, err := registry.New(registry.Options{Log: s.log, Key: s.key.Key, Now: s.now, Software: "test", Hooks: &s.hooks})
+	r, err := registry.New(registry.Options{Log: s.log, Key: s.key.Key, Access: s.access, Now: s.now, Software: "test", Hooks: &s.hooks})
 	if err != nil {
 		return err
 	}
