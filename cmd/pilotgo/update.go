@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 type update struct {
 	topic   string
 	version uint64
+	config  []byte // as it is spelled
 }
 
 // readUpdate finds the version in a config_update; any other message is nil.
@@ -46,11 +48,11 @@ func readUpdate(topic string, data []byte) (*update, error) {
 			exit:    exitInvalid,
 		}
 	}
-	return &update{topic, version}, nil
+	return &update{topic, version, m["config"]}, nil
 }
 
 // publishUpdate publishes under the fence. Who loses joins the topic all the same,
-// and can read the winner's.
+// and can read the winner's; if that is the same config, nothing is lost.
 func (a *app) publishUpdate(ctx context.Context, c *client.Client, h host, p client.Publication, u *update) error {
 	fence, err := u.condition(ctx, c)
 	if err != nil {
@@ -59,7 +61,11 @@ func (a *app) publishUpdate(ctx context.Context, c *client.Client, h host, p cli
 	p.Conditions = []protocol.Condition{fence}
 	ack, err := send(ctx, c, &p)
 	if errors.Is(err, protocol.ErrStaleTerm) || errors.Is(err, protocol.ErrConflict) {
-		if c.Join(ctx, u.topic) == nil {
+		p.Join = c.Join(ctx, u.topic) == nil
+		if first := u.published(ctx, c, err); first != nil {
+			return a.published(ctx, c, h, p, client.Ack{Seq: first.Seq, Time: first.Time.Time(), Epoch: fence.Epoch, Duplicate: true})
+		}
+		if p.Join {
 			a.used(ctx, c, h, fence.Epoch, u.topic)
 		}
 		return u.conflict(err)
@@ -68,6 +74,33 @@ func (a *app) publishUpdate(ctx context.Context, c *client.Client, h host, p cli
 		return err
 	}
 	return a.published(ctx, c, h, p, ack)
+}
+
+// published is the message of this version with the same config, nil if there is
+// none to be read.
+func (u *update) published(ctx context.Context, c *client.Client, refused error) *protocol.Message {
+	from := client.FromAll()
+	var e *protocol.Error
+	if errors.As(refused, &e) && e.Fence.K == u.version && e.Fence.S > 0 {
+		from = client.FromSeq(e.Fence.S - 1)
+	}
+	sub, err := c.Subscribe(ctx, u.topic, from)
+	if err != nil {
+		return nil
+	}
+	defer sub.Close()
+	for {
+		item, err := sub.Next(ctx)
+		switch {
+		case err != nil, item.Kind == client.ItemCaughtUp, item.Kind == client.ItemEpoch:
+			return nil
+		case item.Kind == client.ItemMessage && item.Message.Term() == u.version:
+			if found, err := readUpdate(u.topic, item.Message.Payload); err == nil && found != nil && bytes.Equal(found.config, u.config) {
+				return item.Message
+			}
+			return nil
+		}
+	}
 }
 
 // leap is how far ahead of registry time a version may be that is a time.
