@@ -45,7 +45,7 @@ func failedCheck(name string, err error) check {
 
 func (a *app) doctor(ctx context.Context, o connection) error {
 	checks := append([]check{a.checkIdentity(), a.checkState()}, a.checkHosts(ctx, o)...)
-	r := new(object).set("checks", checks)
+	r := new(object).listing("checks").set("checks", checks)
 	err := a.print(r, func(w *bufio.Writer) {
 		for _, c := range checks {
 			fmt.Fprintf(w, "%-8s %s: %s\n", c.State, c.Name, c.Detail)

@@ -97,6 +97,9 @@ func (o *inboxOptions) check() (err error) {
 	if o.limit < 0 {
 		return usagef("invalid integer for --limit: %d is negative", o.limit)
 	}
+	if o.latest && o.limit > 1 {
+		return usagef("--latest is one message, --limit %d is more", o.limit)
+	}
 	if o.latest {
 		o.limit = 1
 	}
@@ -401,7 +404,7 @@ func (a *app) printInbox(boxes mailboxes, list []*message, truncated bool) error
 		set("total", len(list)).
 		set("truncated", truncated).
 		set("unreachable", boxes.unreachable())
-	return a.print(o.alias("items", "messages"), nil)
+	return a.print(o.alias("items", "messages").listing("messages"), nil)
 }
 
 func (a *app) printInboxText(boxes mailboxes, list []*message, truncated bool) error {

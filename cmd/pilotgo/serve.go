@@ -167,6 +167,9 @@ func (a *app) announce(addrOnly bool, at whereabouts) error {
 		o.writeEnvelope(a.out, a.compat)
 	default:
 		fmt.Fprintf(a.err, "registry at %s, key %s, store %s\n", at.Address, at.Fingerprint, at.Store)
+		if at.Store == "memory" {
+			fmt.Fprintln(a.err, "log in memory: a restart begins an empty one")
+		}
 	}
 	return a.flush()
 }
