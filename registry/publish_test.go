@@ -217,16 +217,23 @@ func TestRateOutlivesTheSession(t *testing.T) {
 	})
 }
 
+// fullLog is a log on a disk that can be full.
+type fullLog struct {
+	registry.Log
+	full bool
+}
+
+func (l *fullLog) Append(b *registry.Batch) error {
+	if l.full {
+		return protocol.Errorf(protocol.ErrStorageFull, "no space left")
+	}
+	return l.Log.Append(b)
+}
+
 func TestFullDiskRefusesPublishesAndServesReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		full := false
-		log := memlog.New(memlog.Options{Fail: func(*registry.Batch) error {
-			if full {
-				return protocol.Errorf(protocol.ErrStorageFull, "no space left")
-			}
-			return nil
-		}})
-		w := start(t, registry.Options{Log: log})
+		disk := &fullLog{Log: memlog.New(memlog.Options{})}
+		w := start(t, registry.Options{Log: disk})
 		defer w.close()
 		a := w.join("a")
 		defer a.close()
@@ -235,7 +242,7 @@ func TestFullDiskRefusesPublishesAndServesReads(t *testing.T) {
 		lane.send(known)
 		first := lane.ack()
 
-		full = true
+		disk.full = true
 		fresh, bad, more := a.message("jobs", "new"), a.message("$jobs", "invalid"), a.message("jobs", "new too")
 		lane.send(fresh, known, bad, more)
 		got := map[uint64]protocol.Code{}
@@ -262,7 +269,7 @@ func TestFullDiskRefusesPublishesAndServesReads(t *testing.T) {
 		require.Equal(t, first.Seq, next[*protocol.CaughtUp](sub).Seq)
 		require.Equal(t, protocol.ErrStorageFull, ask[*protocol.Fail](b, &protocol.Join{ID: 1, Topics: []string{"jobs"}}).Code)
 
-		full = false
+		disk.full = false
 		a.publish(lane, "jobs", "space again")
 		require.Equal(t, []string{"space again"}, deliveries(sub, 1))
 	})
