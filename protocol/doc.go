@@ -385,7 +385,8 @@
 // # Requests
 //
 // Requests go from the client on the control channel, each with an id of the
-// client's choice above 0; the answer has the same id. Answers may come in
+// client's choice above 0; the answer has the same id. A request with id 0, which
+// no answer could name, ends the session with ErrInvalid. Answers may come in
 // another order than the requests. The answer is the frame named, or Fail. Lists
 // come in pages: next is what to ask after for the following page, and is 0 or
 // empty on the last one. A limit of 0 is as many as fit a page.
