@@ -156,9 +156,10 @@ func completes(args []string) bool {
 // knownTo refuses words behind help and completion that are no commands; cobra
 // would show a help of its choice instead.
 func knownTo(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
 	cmd, words := root, args[1:]
 	if args[0] == "completion" {
-		root.InitDefaultCompletionCmd(args...)
 		cmd, words = subcommand(root, args[0]), words[:min(1, len(words))]
 	} else if args[0] != "help" {
 		return nil
