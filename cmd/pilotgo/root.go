@@ -98,7 +98,8 @@ subscribe and inbox run with it unchanged.`,
 	return root
 }
 
-// noCommand ends a line without a command that is known, as pilotctl does.
+// noCommand ends a line without a command that is known, with pilotctl's exit
+// codes.
 func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 	if a.version {
 		return a.printVersion()
@@ -107,16 +108,16 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 		fmt.Fprint(a.err, cmd.UsageString())
 		return errUsageShown
 	}
-	if !a.json {
-		fmt.Fprintf(a.err, "error: unknown command %q\n\n%s", args[0], cmd.UsageString())
-		return errUsageShown
-	}
 	e := usagef("unknown command %q", args[0])
-	e.hint, e.exit = "run 'pilotgo help' for the list of commands", exitError
+	e.hint = "run 'pilotgo help' for the list of commands"
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		e.hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return e
+	if a.json {
+		return e // exit code 1, as pilotctl's
+	}
+	a.printError(e)
+	return errUsageShown
 }
 
 // errUsageShown ends with exit code 2 and nothing more to say.
