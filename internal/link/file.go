@@ -101,7 +101,8 @@ const maxFile = 1 << 20
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, lerr := os.Lstat(path); lerr == nil {
+		// What is there now and no symlink has been made in between.
+		if at, lerr := os.Lstat(path); lerr == nil && at.Mode()&fs.ModeSymlink != 0 {
 			return nil, protocol.Errorf(protocol.ErrInvalid, "%s is a symlink to nowhere", path)
 		}
 	}
