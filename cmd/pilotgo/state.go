@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
+
+	"github.com/pilotgo/pilotgo/internal/statefile"
 )
 
 // Everything pilotgo keeps is in one folder under Pilot's. Files of Pilot's own are
@@ -127,7 +128,7 @@ func (a *app) locked(change func() error) error {
 	}
 	defer f.Close() // gives the lock back
 	for range lockPatience / lockPoll {
-		ok, err := tryLock(f)
+		ok, err := statefile.TryLock(f)
 		if err != nil {
 			return stateError(fmt.Errorf("lock %s: %w", f.Name(), err))
 		}
@@ -145,39 +146,8 @@ func replaceFile(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return stateError(err)
-	}
-	defer os.Remove(f.Name()) // gone already where all went well
-	_, err = f.Write(append(b, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := statefile.Replace(path, append(b, '\n'), true); err != nil {
 		return stateError(err)
 	}
 	return nil
-}
-
-// syncDir makes a rename last. Windows cannot and need not.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -14,11 +14,12 @@ import (
 // aside. Everyone may import protocol. A package that is not here is not on the
 // map in DESIGN.md either: draw it in both.
 var arrows = map[string][]string{
-	"protocol":          {},
-	"internal/link":     {},
-	"internal/simnet":   {},
-	"internal/testenv":  {},
-	"internal/archtest": {},
+	"protocol":           {},
+	"internal/link":      {"internal/statefile"},
+	"internal/statefile": {},
+	"internal/simnet":    {},
+	"internal/testenv":   {},
+	"internal/archtest":  {},
 
 	"client":   {"internal/link"},
 	"election": {"client"},

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/pilotgo/pilotgo/internal/statefile"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -31,7 +32,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		return nil, err
 	}
 	for range lockWait / lockPoll {
-		ok, err := tryLock(f)
+		ok, err := statefile.TryLock(f)
 		if err != nil {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -48,48 +49,6 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 	f.Close()
 	return nil, fmt.Errorf("lock %s: held by another process", f.Name())
-}
-
-// replaceFile writes a file so that whoever opens the path sees the old content
-// or the new one, whole, also after a power cut if sync is set. It follows a
-// symlink at path and leaves nothing behind when it fails.
-func replaceFile(path string, data []byte, sync bool) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already where all went well
-	_, err = f.Write(data)
-	if err == nil && sync {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil && sync {
-		err = syncDir(dir)
-	}
-	return err
-}
-
-// syncDir makes a rename last. Windows cannot and need not.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // maxFile is far above what any file here needs.

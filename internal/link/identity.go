@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pilotgo/pilotgo/internal/statefile"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -94,7 +95,7 @@ func LoadOrMakeKeyFile(path string) (Identity, error) {
 		return id, err
 	}
 	id = NewIdentity()
-	if err := replaceFile(path, marshalKey(id), true); err != nil {
+	if err := statefile.Replace(path, marshalKey(id), true); err != nil {
 		return Identity{}, fmt.Errorf("make identity: %w", err)
 	}
 	return id, nil

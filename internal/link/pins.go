@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pilotgo/pilotgo/internal/statefile"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -206,7 +207,7 @@ func (p filePins) update(ctx context.Context, change func(pinned) error) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(string(p), append(b, '\n'), true); err != nil {
+	if err := statefile.Replace(string(p), append(b, '\n'), true); err != nil {
 		return fmt.Errorf("known registries: %w", err)
 	}
 	return nil

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/pilotgo/pilotgo/internal/statefile"
 )
 
 // Tickets keeps what resumes a session, by opaque keys of lower-case hex. What
@@ -167,7 +169,7 @@ func (d fileTickets) Put(key string, ticket []byte) {
 		return
 	}
 	// Not synced: after a power cut a ticket that is empty is only dropped.
-	if replaceFile(d.path(key), ticket, false) == nil {
+	if statefile.Replace(d.path(key), ticket, false) == nil {
 		d.dropOldest()
 	}
 }
