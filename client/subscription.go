@@ -285,7 +285,7 @@ func (s *Subscription) open(n *connection) (*link.Channel, error) {
 	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
 	defer cancel()
 	ch, err := n.s.Open(ctx)
-	if errors.Is(context.Cause(ctx), errMute) {
+	if err != nil && errors.Is(context.Cause(ctx), errMute) {
 		return nil, &refusal{protocol.Errorf(protocol.ErrLimit, "the registry takes no more channels")}
 	}
 	if err != nil {
