@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 
 	"client":   {"internal/link"},
 	"election": {"client"},
-	"config":   {"client"},
+	"config":   {"client", "internal/statefile"},
 
 	"registry":          {"internal/link"},
 	"registry/memlog":   {"registry"},
@@ -35,9 +35,11 @@ var arrows = map[string][]string{
 	"pilotd/listen":     {"pilotd", "registry"},
 	"pilotd/fakedaemon": {"pilotd"},
 
-	"internal/agent": {"client", "election", "config"},
-	"internal/admin": {"client", "election", "config"},
-	"cmd/pilotgo":    {"*"},
+	"internal/agent":       {"client", "election", "config"},
+	"internal/admin":       {"client", "election", "config"},
+	"internal/registryd":   {"*"},
+	"cmd/pilotgo":          {"*"},
+	"cmd/pilotgo-registry": {"*"},
 }
 
 // outside says where the modules of others are at home. What has no home is for
@@ -54,13 +56,14 @@ var outside = []struct {
 	{"github.com/cenkalti/backoff/v4", []string{"client", "election", "config", "pilotd", "internal/agent"}, false},
 	{"github.com/google/jsonschema-go", []string{"config"}, false},
 	{"github.com/prometheus/client_golang", []string{"internal/admin"}, false},
-	{"github.com/spf13/cobra", []string{"cmd/pilotgo"}, false},
-	{"github.com/spf13/pflag", []string{"cmd/pilotgo"}, false},
+	{"github.com/spf13/cobra", []string{"cmd/pilotgo", "cmd/pilotgo-registry", "internal/registryd"}, false},
+	{"github.com/spf13/pflag", []string{"cmd/pilotgo", "cmd/pilotgo-registry", "internal/registryd"}, false},
 	{"golang.org/x/sys", []string{"cmd/pilotgo", "config", "election", "internal", "pilotd", "registry"}, false},
 
 	{"github.com/stretchr/testify", nil, false},
 	{"github.com/rogpeppe/go-internal", nil, false},
 	{"github.com/itchyny/gojq", nil, false},
+	{"github.com/anishathalye/porcupine", nil, false},
 }
 
 // testers may import testing outside their own tests.
