@@ -4,56 +4,9 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/pilotgo/pilotgo/internal/cli"
 )
 
-func main() { os.Exit(Main()) }
-
-// Main is main without the exit.
-func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// A write to a closed pipe is then an error like others, and ends quietly.
-	signal.Ignore(syscall.SIGPIPE)
-	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-}
-
-// run executes one command line and returns its exit code. It may be called many
-// times in a process.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a, err := newApp(stdin, stdout, stderr)
-	if err != nil {
-		a.json = wantsJSON(args)
-		return a.fail(nil, err)
-	}
-	return a.run(ctx, args)
-}
-
-func (a *app) run(ctx context.Context, args []string) int {
-	root := a.root()
-	if handled, code := a.generic(ctx, root, args); handled {
-		return code
-	}
-	cmd, words, err := parseArgs(root, args, a.compat.pilotctl)
-	a.json = a.json || wantsJSON(args) && err != nil
-	if err != nil {
-		return a.fail(cmd, err)
-	}
-	root.SetArgs(words)
-	cmd, err = root.ExecuteContextC(ctx)
-	if err == nil {
-		err = a.flush()
-	}
-	if errors.Is(err, errReaderGone) {
-		return exitOK // whoever read has what it wanted
-	}
-	if err != nil {
-		return a.fail(cmd, err)
-	}
-	return exitOK
-}
+func main() { os.Exit(cli.Main()) }

@@ -37,8 +37,8 @@ var arrows = map[string][]string{
 
 	"internal/agent":       {"client", "election", "config"},
 	"internal/admin":       {"client", "election", "config"},
-	"internal/registryd":   {"*"},
-	"cmd/pilotgo":          {"*"},
+	"internal/cli":         {"*"},
+	"cmd/pilotgo":          {"internal/cli"},
 	"cmd/pilotgo-registry": {"*"},
 }
 
@@ -56,9 +56,9 @@ var outside = []struct {
 	{"github.com/cenkalti/backoff/v4", []string{"client", "election", "config", "pilotd", "internal/agent"}, false},
 	{"github.com/google/jsonschema-go", []string{"config"}, false},
 	{"github.com/prometheus/client_golang", []string{"internal/admin"}, false},
-	{"github.com/spf13/cobra", []string{"cmd/pilotgo", "cmd/pilotgo-registry", "internal/registryd"}, false},
-	{"github.com/spf13/pflag", []string{"cmd/pilotgo", "cmd/pilotgo-registry", "internal/registryd"}, false},
-	{"golang.org/x/sys", []string{"cmd/pilotgo", "config", "election", "internal", "pilotd", "registry"}, false},
+	{"github.com/spf13/cobra", []string{"internal/cli"}, false},
+	{"github.com/spf13/pflag", []string{"internal/cli"}, false},
+	{"golang.org/x/sys", []string{"config", "election", "internal", "pilotd", "registry"}, false},
 
 	{"github.com/stretchr/testify", nil, false},
 	{"github.com/rogpeppe/go-internal", nil, false},
@@ -139,7 +139,7 @@ func TestStrayImportsAreFound(t *testing.T) {
 		{"config/a.go", module + "/election", "no such arrow"},
 		{"protocol/a.go", module + "/client", "no such arrow"},
 		{"protocol/sub/a.go", module + "/client", "not on the map"},
-		{"cmd/pilotgo/a.go", module + "/registry/jetlog", ""},
+		{"internal/cli/a.go", module + "/registry/memlog", ""},
 		{"client/a.go", "github.com/quic-go/quic-go/http3", "at home in"},
 		{"client/a_test.go", "github.com/quic-go/quic-go", "at home in"},
 		{"internal/link/a.go", "github.com/quic-go/quic-go", ""},
