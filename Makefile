@@ -1,6 +1,6 @@
 # Everything here is a step of .ci/run; see CONTRIBUTING.md.
 
-.PHONY: check test fuzz vuln api
+.PHONY: check test fuzz vuln api licenses
 
 check:
 	.ci/run tools format tidy vet staticcheck lint fix test
@@ -18,3 +18,7 @@ vuln:
 # Rewrites the recorded surface of the public packages; read the diff.
 api:
 	go test ./internal/archtest -run TestAPI -update
+
+# Rewrites the licence texts that `pilotgo version --licenses` shows.
+licenses:
+	go test ./internal/licenses -update

@@ -19,6 +19,7 @@ var arrows = map[string][]string{
 	"internal/statefile": {},
 	"internal/simnet":    {},
 	"internal/testenv":   {},
+	"internal/licenses":  {},
 	"internal/archtest":  {},
 
 	"client":   {"internal/link"},

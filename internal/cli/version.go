@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/pilotgo/pilotgo/internal/licenses"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/spf13/cobra"
 )
@@ -26,13 +27,30 @@ func version() string {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Show the version",
-		Example: `  pilotgo --json version`,
-		Args:    arguments(0, 0, "pilotgo version has flags only"),
-		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
+	var texts bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version",
+		Example: `  pilotgo --json version
+  pilotgo version --licenses`,
+		Args: arguments(0, 0, "pilotgo version has flags only"),
+		RunE: func(*cobra.Command, []string) error {
+			if texts {
+				return a.printLicenses()
+			}
+			return a.printVersion()
+		},
 	}
+	cmd.Flags().BoolVar(&texts, "licenses", false, "show the licences of all that is in the program")
+	return cmd
+}
+
+func (a *app) printLicenses() error {
+	text, err := licenses.Text()
+	if err != nil {
+		return err
+	}
+	return a.print(new(object).set("licenses", text), func(w *bufio.Writer) { fmt.Fprint(w, text) })
 }
 
 func (a *app) printVersion() error {
