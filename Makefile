@@ -1,6 +1,6 @@
 # Everything here is a step of .ci/run; see CONTRIBUTING.md.
 
-.PHONY: check test fuzz vuln api licenses
+.PHONY: check test fuzz vuln api licenses release
 
 check:
 	.ci/run tools format tidy vet staticcheck lint fix test
@@ -22,3 +22,7 @@ api:
 # Rewrites the licence texts that `pilotgo version --licenses` shows.
 licenses:
 	go test ./internal/licenses -update
+
+# make release VERSION=v0.1.0 builds the archives of all systems into dist.
+release:
+	.ci/release $(VERSION)

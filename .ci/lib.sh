@@ -7,6 +7,7 @@
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 golangci_lint=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.9.0
+cyclonedx=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 exec 2>&1 # one order for what the tools print
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,6 +33,29 @@ tool() {
   name=${name##*/}
   go version -m "$GOBIN/$name" 2>/dev/null | grep -q "^	mod	.*	${1#*@}	" && return
   go install "$1"
+}
+
+# build VERSION OS ARCH FOLDER builds the programs as they are released.
+build() {
+  CGO_ENABLED=0 GOOS=$2 GOARCH=$3 go build -trimpath -o "$4/" \
+    -ldflags "-s -w -buildid= -X github.com/pilotgo/pilotgo/internal/cli.release=$1" ./cmd/...
+}
+
+# same builds the programs twice, in two folders and with nothing kept between,
+# and compares them byte by byte.
+same() {
+  local program host
+  host="$(go env GOOS) $(go env GOARCH)"
+  mkdir "$tmp/first" "$tmp/second" "$tmp/elsewhere"
+  git ls-files -z | xargs -0 cp --parents -t "$tmp/elsewhere"
+  # shellcheck disable=SC2086 # two words
+  build v0.0.0 $host "$tmp/first"
+  # shellcheck disable=SC2086
+  (cd "$tmp/elsewhere" && GOCACHE=$tmp/cache build v0.0.0 $host "$tmp/second")
+  for program in "$tmp"/first/*; do
+    cmp "$program" "$tmp/second/$(basename "$program")"
+    sha256sum "$program"
+  done
 }
 
 # modules prints the folder of each module: the root first, then the nested ones.
