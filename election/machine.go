@@ -1038,17 +1038,22 @@ func (x *step) show() {
 	if v == x.view {
 		return
 	}
-	change := ChangeChanged
-	switch {
-	case v.Leader == "" && x.view.Leader == "":
-		change = ChangeNone
-	case v.Leader == "":
-		change = ChangeLost
-	case x.view.Leader == "":
-		change = ChangeLeader
-	}
+	change := changeOf(x.view, v)
 	x.view = v
 	x.do(Show{change, v})
+}
+
+// changeOf is how a view differs from the one before.
+func changeOf(before, now View) Change {
+	switch {
+	case now.Leader == "" && before.Leader == "":
+		return ChangeNone
+	case now.Leader == "":
+		return ChangeLost
+	case before.Leader == "":
+		return ChangeLeader
+	}
+	return ChangeChanged
 }
 
 // Without a fence.
