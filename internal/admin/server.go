@@ -1,0 +1,177 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Options of a Server.
+type Options struct {
+	// Snapshot is what the page shows, at most every Every, 1 s by default. The
+	// snapshot is not changed afterwards.
+	Snapshot func() *Snapshot
+	Every    time.Duration
+
+	// Metrics answers /metrics.
+	Metrics http.Handler
+
+	// Ready tells why the registry can not serve at the moment.
+	Ready func(context.Context) error
+
+	// Token, if not empty, must come with each request but those for health: as
+	// a bearer token, or once as ?token= in a browser, which gets a cookie for it.
+	// Without it only requests for this machine's own names are answered, so that
+	// no web page elsewhere can read here through a browser.
+	Token string
+}
+
+// Server answers the operators' HTTP requests.
+type Server struct {
+	o    Options
+	page *page
+	hub  *hub
+	mux  *http.ServeMux
+}
+
+// New makes a server; Close ends it.
+func New(o Options) (*Server, error) {
+	if o.Every <= 0 {
+		o.Every = time.Second
+	}
+	p, err := newPage()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, page: p, hub: newHub(p, o.Snapshot, o.Every), mux: http.NewServeMux()}
+	s.routes()
+	return s, nil
+}
+
+// Close ends all event streams and waits until nothing of the server runs but
+// requests, which are the http.Server's to end.
+func (s *Server) Close() error {
+	s.hub.close()
+	return nil
+}
+
+func (s *Server) routes() {
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	s.mux.HandleFunc("GET /readyz", s.ready)
+	s.guarded("GET /metrics", s.o.Metrics.ServeHTTP)
+	s.guarded("GET /{$}", s.home)
+	s.guarded("GET /page.css", asset("text/css; charset=utf-8", s.page.css))
+	s.guarded("GET /page.js", asset("text/javascript; charset=utf-8", s.page.js))
+	s.guarded("GET /events", s.hub.ServeHTTP)
+	s.guarded("GET /debug/pprof/", pprof.Index)
+	s.guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
+	s.guarded("GET /debug/pprof/profile", pprof.Profile)
+	s.guarded("GET /debug/pprof/symbol", pprof.Symbol)
+	s.guarded("GET /debug/pprof/trace", pprof.Trace)
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if err := s.o.Ready(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+func (s *Server) home(w http.ResponseWriter, _ *http.Request) {
+	b, err := s.page.whole(s.o.Snapshot())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Write(b)
+}
+
+func asset(kind string, b []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.Write(b)
+	}
+}
+
+const cookie = "pilotgo_admin"
+
+// guarded answers those who may ask.
+func (s *Server) guarded(pattern string, h http.HandlerFunc) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case s.o.Token == "" && !ownName(r.Host):
+			http.Error(w, "without a token only requests for a loopback name are answered", http.StatusForbidden)
+		case s.o.Token == "" || s.knows(r):
+			h(w, r)
+		case same(r.URL.Query().Get("token"), s.o.Token) && r.URL.Path == "/":
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: proof(s.o.Token), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.Redirect(w, r, ".", http.StatusSeeOther) // the token does not stay in the address
+		default:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="pilotgo"`)
+			http.Error(w, "a token is needed: Authorization: Bearer TOKEN, or /?token=TOKEN in a browser", http.StatusUnauthorized)
+		}
+	})
+}
+
+func (s *Server) knows(r *http.Request) bool {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return same(token, s.o.Token)
+	}
+	c, err := r.Cookie(cookie)
+	return err == nil && same(c.Value, proof(s.o.Token))
+}
+
+// proof is what a cookie has in place of the token itself.
+func proof(token string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte("pilotgo admin "+token)))
+}
+
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// ownName reports whether a request's host is a name of this machine that no
+// other can point elsewhere.
+func ownName(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	if name == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return err == nil && ip.IsLoopback()
+}
+
+// CheckAddress refuses to serve other machines without a token.
+func CheckAddress(addr net.Addr, token string) error {
+	if a, ok := addr.(*net.TCPAddr); token == "" && (!ok || !a.IP.IsLoopback()) {
+		return fmt.Errorf("%v is not a loopback address: set a token for it", addr)
+	}
+	if len(token) > 0 && len(token) < 16 {
+		return errors.New("a token has at least 16 characters")
+	}
+	return nil
+}
