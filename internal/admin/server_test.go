@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,8 +191,9 @@ func (w *pipeWriter) Flush()              {}
 
 func TestEventsCarryTheSectionsThatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := sample()
-		s := serve(t, admin.Options{Snapshot: func() *admin.Snapshot { return now }})
+		var now atomic.Pointer[admin.Snapshot]
+		now.Store(sample())
+		s := serve(t, admin.Options{Snapshot: now.Load})
 		ctx, cancel := context.WithCancel(t.Context())
 		read := listener(ctx, s)
 		first := read()
@@ -203,7 +205,7 @@ func TestEventsCarryTheSectionsThatChanged(t *testing.T) {
 
 		next := sample()
 		next.Groups[0].Term = 43
-		now = next
+		now.Store(next)
 		time.Sleep(time.Second)
 		text := read()
 		assert.Contains(t, text, "43")
