@@ -214,6 +214,15 @@ func (c *codec) sized(v *[]byte, size int) {
 	}
 }
 
+// array is bytes of a fixed number.
+func (c *codec) array(v []byte) {
+	b := v
+	c.sized(&b, len(v))
+	if c.mode == reading {
+		copy(v, b)
+	}
+}
+
 // extra ends a record that may be longer in a later version.
 func (c *codec) extra(x *Extra) {
 	switch c.mode {

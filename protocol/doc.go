@@ -97,7 +97,7 @@
 // those that both named, and ignore bits they do not know. Version 1 has none.
 //
 // Later versions may add elements at the end of frames and of the records message,
-// node entry and topic entry. A receiver keeps or ignores elements beyond those it knows;
+// node entry, topic entry, token entry and key entry. A receiver keeps or ignores elements beyond those it knows;
 // what relays a frame passes them on as they came. All other records have
 // exactly the elements of their table. New frame types and new bits of
 // publish flags are sent only to a side that named the version or feature.
@@ -188,6 +188,28 @@
 // in its certificate, in the extension 2.25.1735423318.874002861.1093741587 whose
 // value is up to 32 statements with nothing between them, and announces the next
 // key to open sessions with Successor. Statements may come in any order.
+//
+// # Join tokens
+//
+// A registry that does not know a key may admit it by a join token, which Hello
+// carries as its text. The text is "pjt1_" and, in base64url without padding, 60
+// bytes:
+//
+//	32  SHA-256 of the registry's public key
+//	 8  the token's id, which is no secret
+//	16  its secret, random
+//	 4  the first bytes of the SHA-256 of the 56 before
+//
+// A client that is given such a token pins the registry's key by it for the
+// dial, so that the secret goes to no other registry. The registry keeps of the
+// secret only the SHA-256 over
+//
+//	"pilot-registry token 1" 00 ID SECRET
+//
+// (22 bytes of ASCII, a zero byte, 8 and 16 bytes). Once it has let a key in by a
+// token it knows the key, and looks at no token of it again: that the token was
+// used up or has expired since keeps nobody out. Any other text in Hello is for
+// registries with rules of their own.
 //
 // # Topics
 //
@@ -382,6 +404,10 @@
 // holds up only its own subscription. The client sends nothing behind Subscribe;
 // to end a subscription, it ends or resets the channel.
 //
+// Rules may change while a subscription is open. Then a topic that the node may
+// not read any more ends its subscription with Fail and ErrDenied; from a pattern
+// or an inbox that topic is left out from then on, without another Subscribed.
+//
 // # Requests
 //
 // Requests go from the client on the control channel, each with an id of the
@@ -507,6 +533,93 @@
 // config:NAME joins config:status:NAME, too. Joins belong to the epoch: after a
 // new one the client joins again.
 //
+// # Operators
+//
+// These requests, and SetFence, need the right of an operator: for the topic that
+// they name, or else for the registry itself. Each may be sent again: what has
+// been done is not done twice. A hash is the SHA-256 of a public key, and labels
+// are 1 to 64 letters, digits, '-', '_' and '.' of ASCII, which access rules name.
+//
+//	64 CreateToken   client, control: TokensPage with the one token
+//	    id             uint
+//	    token          bytes 8    its id, random
+//	    hash           bytes 32   of its secret, see Join tokens
+//	    uses           uint       keys that it lets in; 0 = any number
+//	    lifetime       ms         from now on; 0 = for ever
+//	    labels         []text     of the keys that it lets in; at most 16
+//	    note           text       for operators; up to 255 bytes
+//
+//	65 GetTokens     client, control: TokensPage, by rising id
+//	    id             uint
+//	    after          bytes      empty = from the first
+//	    limit          uint
+//
+//	66 TokensPage    registry, control
+//	    id             uint
+//	    next           bytes
+//	    tokens         []token entry
+//
+//	token entry
+//	    id             bytes 8
+//	    created        uint       registry time
+//	    expires        uint       registry time; 0 = never
+//	    uses           uint       0 = any number
+//	    used           uint       keys that it has let in
+//	    revoked        flag
+//	    labels         []text
+//	    note           text
+//
+//	67 RevokeToken   client, control: TokensPage with the one token
+//	    id             uint
+//	    token          bytes 8
+//
+//	68 SetKey        client, control: KeysPage with the one key
+//	    id             uint
+//	    key            bytes 32   hash of a key, which may never have been there
+//	    keep           flag       1 = the standing stays, whatever is next
+//	    standing       uint       0 none, 1 admitted, 2 revoked
+//	    add            []text     labels
+//	    drop           []text     labels
+//
+//	69 GetKeys       client, control: KeysPage, by rising hash
+//	    id             uint
+//	    after          bytes      empty = from the first
+//	    limit          uint
+//
+//	70 KeysPage      registry, control
+//	    id             uint
+//	    next           bytes
+//	    keys           []key entry
+//
+//	key entry
+//	    key            bytes 32   hash
+//	    standing       uint
+//	    since          uint       registry time; of the standing
+//	    labels         []text     in byte order
+//	    token          bytes      id of the join token that let it in; empty = none
+//
+//	71 ForgetNode    client, control: Done
+//	    id             uint
+//	    node           node
+//
+//	72 PurgeTopic    client, control: Done
+//	    id             uint
+//	    topic          text
+//	    up to          uint       seq; 0 = all messages
+//
+//	73 DeleteTopic   client, control: Done
+//	    id             uint
+//	    topic          text
+//
+// A key that is admitted has a session whatever the registry's mode; one that is
+// revoked has none: it is refused with ErrNotAdmitted, and its sessions end with
+// that code. A token that is there under the same id with another hash is
+// ErrConflict, one that is not there ErrNotFound. ForgetNode frees a node's place
+// in the table of nodes, with its inbox, standing and labels, but a revocation
+// stays; it is ErrConflict while the node has a session. PurgeTopic drops messages
+// as retention does, so readers see a Gap; DeleteTopic drops all, and takes the
+// topic out of every inbox. Fences stay.
+//
 // # Errors
 //
 // A refusal comes as close to its cause as it can. In all of these the number is
@@ -565,6 +678,7 @@
 //	MaxToken             4096  bytes of a join token           ErrTooLarge
 //	MaxKey                 32  bytes of an idempotency key     ErrInvalid
 //	MaxSlot                32  bytes of a replace slot         ErrInvalid
+//	MaxLabel               64  bytes of a label of a key       ErrInvalid
 //	DefaultPayload    1048576  bytes of a payload, unless configured
 //	MaxPayload       16777216  bytes of a payload, however configured; ErrTooLarge
 //	MaxPage          16777216  bytes of a page, however configured
@@ -575,6 +689,7 @@
 //	MaxTerm  9007199254740991  a term or raise, the K of a fence         ErrInvalid
 //	MaxJoin               256  topics in one Join              ErrTooLarge
 //	MaxSuccessions         32  keys of a registry before its present one
+//	MaxLabels              16  labels of a key, of a token     ErrTooLarge
 //
 // A frame takes memory only as it arrives, and what this package parses from it at
 // most 20 times its bytes.

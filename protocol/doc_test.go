@@ -62,7 +62,7 @@ func TestDocMaximums(t *testing.T) {
 		"DefaultPayload": protocol.DefaultPayload, "MaxPayload": protocol.MaxPayload, "MaxPage": protocol.MaxPage,
 		"MaxFirstFrame": protocol.MaxFirstFrame, "FrameOverhead": protocol.FrameOverhead, "MaxDepth": protocol.MaxDepth,
 		"MaxConditions": protocol.MaxConditions, "MaxTerm": protocol.MaxTerm, "MaxJoin": protocol.MaxJoin,
-		"MaxSuccessions": protocol.MaxSuccessions,
+		"MaxSuccessions": protocol.MaxSuccessions, "MaxLabel": protocol.MaxLabel, "MaxLabels": protocol.MaxLabels,
 	} {
 		assert.Equal(t, strconv.FormatUint(want, 10), have[name], name)
 		delete(have, name)
@@ -86,7 +86,7 @@ func wireTables(t *testing.T) map[string][]element {
 		list  = make(map[string][]element)
 		in    string
 	)
-	for _, heading := range []string{"Session", "Publishing", "Subscriptions", "Requests"} {
+	for _, heading := range []string{"Session", "Publishing", "Subscriptions", "Requests", "Operators"} {
 		in = ""
 		for line := range strings.Lines(section(t, heading)) {
 			line = strings.TrimSuffix(line, "\n")

@@ -68,7 +68,7 @@ var codes = [...]struct{ name, text, hint string }{
 	ErrNotAdmitted: {
 		name: "auth_required",
 		text: "not admitted",
-		hint: "the registry admits known keys only: give its operator this node's fingerprint ('pilotgo info'), for 'pilotgo registry serve --allow'",
+		hint: "ask the registry's operator for a join token ('pilotgo registry token create'), or to admit this node's fingerprint ('pilotgo info' shows it)",
 	},
 	ErrNodeIDTaken: {
 		name: "node_id_taken",

@@ -47,40 +47,61 @@ const (
 	TypeDeliver    FrameType = 50
 	TypeCaughtUp   FrameType = 51
 	TypeGap        FrameType = 52
+
+	TypeCreateToken FrameType = 64
+	TypeGetTokens   FrameType = 65
+	TypeTokensPage  FrameType = 66
+	TypeRevokeToken FrameType = 67
+	TypeSetKey      FrameType = 68
+	TypeGetKeys     FrameType = 69
+	TypeKeysPage    FrameType = 70
+	TypeForgetNode  FrameType = 71
+	TypePurgeTopic  FrameType = 72
+	TypeDeleteTopic FrameType = 73
 )
 
 var typeNames = [...]string{
-	TypeHello:      "Hello",
-	TypeWelcome:    "Welcome",
-	TypeDrain:      "Drain",
-	TypeFail:       "Fail",
-	TypeDone:       "Done",
-	TypeSuccessor:  "Successor",
-	TypePing:       "Ping",
-	TypeGetFence:   "GetFence",
-	TypeFenceState: "FenceState",
-	TypeSetFence:   "SetFence",
-	TypeJoin:       "Join",
-	TypeGetJoined:  "GetJoined",
-	TypeJoinedPage: "JoinedPage",
-	TypeGetInbox:   "GetInbox",
-	TypeInboxPage:  "InboxPage",
-	TypeClearInbox: "ClearInbox",
-	TypeGetInfo:    "GetInfo",
-	TypeInfoState:  "InfoState",
-	TypeGetNodes:   "GetNodes",
-	TypeNodesPage:  "NodesPage",
-	TypeGetTopics:  "GetTopics",
-	TypeTopicsPage: "TopicsPage",
-	TypeOpenLane:   "OpenLane",
-	TypePublish:    "Publish",
-	TypeAcks:       "Acks",
-	TypeRefuse:     "Refuse",
-	TypeSubscribe:  "Subscribe",
-	TypeSubscribed: "Subscribed",
-	TypeDeliver:    "Deliver",
-	TypeCaughtUp:   "CaughtUp",
-	TypeGap:        "Gap",
+	TypeHello:       "Hello",
+	TypeWelcome:     "Welcome",
+	TypeDrain:       "Drain",
+	TypeFail:        "Fail",
+	TypeDone:        "Done",
+	TypeSuccessor:   "Successor",
+	TypePing:        "Ping",
+	TypeGetFence:    "GetFence",
+	TypeFenceState:  "FenceState",
+	TypeSetFence:    "SetFence",
+	TypeJoin:        "Join",
+	TypeGetJoined:   "GetJoined",
+	TypeJoinedPage:  "JoinedPage",
+	TypeGetInbox:    "GetInbox",
+	TypeInboxPage:   "InboxPage",
+	TypeClearInbox:  "ClearInbox",
+	TypeGetInfo:     "GetInfo",
+	TypeInfoState:   "InfoState",
+	TypeGetNodes:    "GetNodes",
+	TypeNodesPage:   "NodesPage",
+	TypeGetTopics:   "GetTopics",
+	TypeTopicsPage:  "TopicsPage",
+	TypeOpenLane:    "OpenLane",
+	TypePublish:     "Publish",
+	TypeAcks:        "Acks",
+	TypeRefuse:      "Refuse",
+	TypeSubscribe:   "Subscribe",
+	TypeSubscribed:  "Subscribed",
+	TypeDeliver:     "Deliver",
+	TypeCaughtUp:    "CaughtUp",
+	TypeGap:         "Gap",
+	TypeCreateToken: "CreateToken",
+	TypeGetTokens:   "GetTokens",
+	TypeTokensPage:  "TokensPage",
+	TypeRevokeToken: "RevokeToken",
+	TypeSetKey:      "SetKey",
+	TypeGetKeys:     "GetKeys",
+	TypeKeysPage:    "KeysPage",
+	TypeForgetNode:  "ForgetNode",
+	TypePurgeTopic:  "PurgeTopic",
+	TypeDeleteTopic: "DeleteTopic",
 }
 
 // String is the name of the frame, or "frame N" where this version has none.
@@ -166,6 +187,26 @@ func newFrame(t FrameType) Frame {
 		return new(CaughtUp)
 	case TypeGap:
 		return new(Gap)
+	case TypeCreateToken:
+		return new(CreateToken)
+	case TypeGetTokens:
+		return new(GetTokens)
+	case TypeTokensPage:
+		return new(TokensPage)
+	case TypeRevokeToken:
+		return new(RevokeToken)
+	case TypeSetKey:
+		return new(SetKey)
+	case TypeGetKeys:
+		return new(GetKeys)
+	case TypeKeysPage:
+		return new(KeysPage)
+	case TypeForgetNode:
+		return new(ForgetNode)
+	case TypePurgeTopic:
+		return new(PurgeTopic)
+	case TypeDeleteTopic:
+		return new(DeleteTopic)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (f *Hello) fields(c *codec) {
 	number(c, &f.MinVersion)
 	number(c, &f.MaxVersion)
 	number(c, &f.Features)
-	c.instance(&f.Instance)
+	c.array(f.Instance[:])
 	c.text(&f.Name)
 	c.texts(&f.Tags)
 	c.bytes(&f.Token)
@@ -71,14 +71,6 @@ func (f *Hello) Choose() (uint64, error) {
 			f.MinVersion, f.MaxVersion, MinVersion, Version)
 	}
 	return v, nil
-}
-
-func (c *codec) instance(i *Instance) {
-	b := i[:]
-	c.sized(&b, len(i))
-	if c.mode == reading {
-		copy(i[:], b)
-	}
 }
 
 // Welcome answers Hello.

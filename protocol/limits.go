@@ -8,6 +8,7 @@ const (
 	MaxToken = 4096 // a join token
 	MaxKey   = 32   // an idempotency key
 	MaxSlot  = 32   // a replace slot
+	MaxLabel = 64   // a label of a key
 
 	DefaultPayload = 1 << 20  // a payload, unless the operator said otherwise
 	MaxPayload     = 16 << 20 // a payload, whatever the operator said
@@ -20,6 +21,7 @@ const (
 	MaxTerm        = 1<<53 - 1 // a term; above it jq and JavaScript lose digits
 	MaxJoin        = 256       // topics in one Join
 	MaxSuccessions = 32        // keys of a registry before its present one
+	MaxLabels      = 16        // labels of a key
 )
 
 // MaxFrame is the largest frame of a session besides pages of lists.

@@ -122,7 +122,30 @@ var meanings = map[string]protocol.Frame{
 	}},
 	"caught-up": &protocol.CaughtUp{Seq: 42, Fence: protocol.Fence{K: 5, S: 40}},
 	"gap":       &protocol.Gap{From: 43, To: 1000},
+	"create-token": &protocol.CreateToken{
+		ID: 12, Token: tokenID, Hash: protocol.TokenHash(upTo(0, 32)), Uses: 5, Lifetime: 24 * time.Hour,
+		Labels: []string{"ops", "eu-west"}, Note: "for the night shift",
+	},
+	"get-tokens": &protocol.GetTokens{ID: 13, After: tokenID[:], Limit: 50},
+	"tokens-page": &protocol.TokensPage{ID: 13, Next: tokenID[:], Tokens: []protocol.TokenEntry{
+		{ID: tokenID, Created: now, Expires: now + 86400e9, Uses: 5, Used: 2, Labels: []string{"ops", "eu-west"}, Note: "for the night shift"},
+		{ID: protocol.TokenID{1}, Created: now, Revoked: true},
+	}},
+	"revoke-token": &protocol.RevokeToken{ID: 14, Token: tokenID},
+	"set-key": &protocol.SetKey{
+		ID: 15, Key: protocol.KeyHash(upTo(0, 32)), Standing: protocol.StandingRevoked, Add: []string{"stolen"}, Drop: []string{"ops"},
+	},
+	"get-keys": &protocol.GetKeys{ID: 16, After: upTo(0, 32), Limit: 50},
+	"keys-page": &protocol.KeysPage{ID: 16, Next: upTo(32, 64), Keys: []protocol.KeyEntry{
+		{Key: protocol.KeyHash(upTo(0, 32)), Standing: protocol.StandingAdmitted, Since: now, Labels: []string{"eu-west", "ops"}, Token: tokenID[:]},
+		{Key: protocol.KeyHash(upTo(32, 64)), Labels: []string{"lab"}},
+	}},
+	"forget-node":  &protocol.ForgetNode{ID: 17, Node: node},
+	"purge-topic":  &protocol.PurgeTopic{ID: 18, Topic: "jobs.created", UpTo: 131},
+	"delete-topic": &protocol.DeleteTopic{ID: 19, Topic: "jobs.created"},
 }
+
+var tokenID = protocol.TokenID{0xa1, 0xb2, 0xc3, 0xd4, 0xe5, 0xf6, 7, 8}
 
 func TestVectorsMeanWhatTheySay(t *testing.T) {
 	seen := 0
@@ -210,7 +233,7 @@ func flatFrame(t testing.TB, f protocol.Frame) []any {
 		case time.Duration:
 			list = append(list, uint64(v.Int()/int64(time.Millisecond)))
 			return
-		case protocol.Instance:
+		case protocol.Instance, protocol.TokenID, protocol.TokenHash, protocol.KeyHash:
 			list = append(list, string(v.Slice(0, v.Len()).Bytes()))
 			return
 		}
