@@ -4,7 +4,4 @@
 // stand in one group: a script can be followed and makes programs wait, but only
 // the registry's fence decides terms between programs. The rules, each with what
 // happens without it, are in docs/election-rules.md.
-//
-// [State] is the whole of it as a pure machine: events in, actions out. It reads
-// no clock, waits for nothing and publishes nothing by itself.
 package election

@@ -8,36 +8,36 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-// Time is a reading of one process's monotonic clock, which must go on while the
+// instant is a reading of one process's monotonic clock, which must go on while the
 // machine is suspended. It means nothing to another process.
-type Time int64
+type instant int64
 
-// Never is after all other times.
-const Never Time = math.MaxInt64
+// never is after all other times.
+const never instant = math.MaxInt64
 
 // Add returns t+d.
-func (t Time) Add(d time.Duration) Time { return t + Time(d) }
+func (t instant) Add(d time.Duration) instant { return t + instant(d) }
 
 // Sub returns t−u.
-func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
+func (t instant) Sub(u instant) time.Duration { return time.Duration(t - u) }
 
-// Event is something that happened to a member. It is one of the types below.
-type Event interface{ happen(*step) }
+// event is something that happened to a member. It is one of the types below.
+type event interface{ happen(*step) }
 
-// MessageRead is the next message of the subscription; [ReadingOf] makes one.
-type MessageRead struct {
+// messageRead is the next message of the subscription; [readingOf] makes one.
+type messageRead struct {
 	Epoch   protocol.Epoch
 	Seq     protocol.Seq
 	Sender  protocol.NodeID // 0 where the link does not tell
-	Key     Key             // of own messages
+	Key     key             // of own messages
 	Term    uint64          // under which it passed the topic's fence; 0 = plain
 	Message Message
 	Void    Void // why Message could not be parsed, or 0
 }
 
-// ReadingOf makes the event of a message of the topic.
-func ReadingOf(m *protocol.Message, epoch protocol.Epoch) MessageRead {
-	e := MessageRead{Epoch: epoch, Seq: m.Seq, Sender: m.Sender, Key: parseKey(m.Key), Term: m.Term()}
+// readingOf makes the event of a message of the topic.
+func readingOf(m *protocol.Message, epoch protocol.Epoch) messageRead {
+	e := messageRead{Epoch: epoch, Seq: m.Seq, Sender: m.Sender, Key: parseKey(m.Key), Term: m.Term()}
 	parse := Parse
 	if e.Term != 0 {
 		parse = parseStamped
@@ -48,32 +48,32 @@ func ReadingOf(m *protocol.Message, epoch protocol.Epoch) MessageRead {
 	return e
 }
 
-// CaughtUp: the subscription has handed over what was retained, at its beginning
+// caughtUp: the subscription has handed over what was retained, at its beginning
 // or after a reconnect.
-type CaughtUp struct {
+type caughtUp struct {
 	Epoch protocol.Epoch
 	Seq   protocol.Seq
 	Fence protocol.Fence
 }
 
-// Disconnected: the link was lost. CaughtUp tells that it is back.
-type Disconnected struct{}
+// disconnected: the link was lost. caughtUp tells that it is back.
+type disconnected struct{}
 
-// EpochBegan: the log was lost or replaced.
-type EpochBegan struct{ Epoch protocol.Epoch }
+// epochBegan: the log was lost or replaced.
+type epochBegan struct{ Epoch protocol.Epoch }
 
-// GapFound: messages of the subscription left the log before they were read.
-type GapFound struct{}
+// gapFound: messages of the subscription left the log before they were read.
+type gapFound struct{}
 
-// Acked: a publish of this member is in the log.
-type Acked struct {
+// acked: a publish of this member is in the log.
+type acked struct {
 	Attempt uint64
 	Epoch   protocol.EpochID
 }
 
-// Refused: a publish is not in the log and will not be. Attempt is 0 for one
+// refused: a publish is not in the log and will not be. Attempt is 0 for one
 // that the leader's work made under its token; Token is set then.
-type Refused struct {
+type refused struct {
 	Attempt uint64
 	Token   Token
 	Code    protocol.Code
@@ -81,17 +81,17 @@ type Refused struct {
 	Fence   protocol.Fence   // on ErrStaleTerm and ErrConflict
 }
 
-// AnswerOf makes the event of a publish's result: of its ack, which was given in
+// answerOf makes the event of a publish's result: of its ack, which was given in
 // an epoch, or of its error. What is not surely a refusal is no answer.
-func AnswerOf(attempt uint64, epoch protocol.EpochID, err error) Event {
+func answerOf(attempt uint64, epoch protocol.EpochID, err error) event {
 	if err == nil {
-		return Acked{attempt, epoch}
+		return acked{attempt, epoch}
 	}
 	var e *protocol.Error
-	if !errors.As(err, &e) || !refuses(e.Code) {
-		return Unanswered{attempt}
+	if errors.Is(err, protocol.ErrUnknownOutcome) || !errors.As(err, &e) || !refuses(e.Code) {
+		return unanswered{attempt}
 	}
-	return Refused{Attempt: attempt, Code: e.Code, Epoch: e.Epoch, Fence: e.Fence}
+	return refused{Attempt: attempt, Code: e.Code, Epoch: e.Epoch, Fence: e.Fence}
 }
 
 // refuses reports whether a registry answers so what is not in its log.
@@ -106,145 +106,23 @@ func refuses(c protocol.Code) bool {
 	}
 }
 
-// Unanswered: whether a publish is, or will be, in the log cannot be told. The
+// unanswered: whether a publish is, or will be, in the log cannot be told. The
 // member waits until it has read it or can lead by it no more.
-type Unanswered struct{ Attempt uint64 }
+type unanswered struct{ Attempt uint64 }
 
-// TimerFired: the time of the last SetTimer has come. The driver hands over all
+// timerFired: the time of the last timerAction has come. The driver hands over all
 // that the subscription and the publishes have to say before it.
-type TimerFired struct{}
+type timerFired struct{}
 
-// CampaignAsked makes an observer a candidate.
-type CampaignAsked struct{}
+// campaignAsked makes an observer a candidate.
+type campaignAsked struct{}
 
-// WithdrawAsked makes a candidate an observer. A leader ends its leadership.
-type WithdrawAsked struct{}
+// withdrawAsked makes a candidate an observer. A leader ends its leadership.
+type withdrawAsked struct{}
 
-// ResignAsked makes a leader hand over to Successor, or to the best candidate it
+// resignAsked makes a leader hand over to Successor, or to the best candidate it
 // knows. It goes on as a candidate, which stands again once another has led.
-type ResignAsked struct{ Successor string }
+type resignAsked struct{ Successor string }
 
-// WorkStopped answers Cancel: the work under the leadership is over.
-type WorkStopped struct{}
-
-// Action is something to do. Actions of one step are done in their order, before
-// the next event. It is one of the types below.
-type Action interface{ action() }
-
-// Send asks to publish a message, at once and over the urgent lane.
-type Send struct {
-	Attempt   uint64
-	Message   Message
-	Slot      string             // the replace slot; may be empty
-	Condition protocol.Condition // Term 0: none
-	Until     Time               // give it up then
-}
-
-// SetTimer asks for a TimerFired at a time, in place of the one asked for before.
-type SetTimer struct{ At Time } // Never: no timer
-
-// Lead begins a leadership. It is valid until Until less Timing.Stop.
-type Lead struct {
-	Token Token
-	Until Time // when the lease ends
-}
-
-// Renew moves the end of the lease, always to later.
-type Renew struct{ Until Time }
-
-// Cancel asks to stop the work; WorkStopped answers it. The leadership is not
-// valid any more, but the lease goes on, so nobody else leads.
-type Cancel struct{ Reason Reason }
-
-// Lost ends a leadership, once, after its Cancel; where the two come together,
-// only the fence stands against what the work still writes.
-type Lost struct {
-	Token  Token
-	Reason Reason
-}
-
-// Show tells that what an observer sees has changed.
-type Show struct {
-	Change Change
-	View   View
-}
-
-// Count tells that a message was void, or another thing worth counting.
-type Count struct {
-	Void   Void
-	Seq    protocol.Seq
-	Sender protocol.NodeID
-}
-
-func (Send) action()     {}
-func (SetTimer) action() {}
-func (Lead) action()     {}
-func (Renew) action()    {}
-func (Cancel) action()   {}
-func (Lost) action()     {}
-func (Show) action()     {}
-func (Count) action()    {}
-
-// Token is the fencing token of a leadership. A term is led at most once in an
-// epoch.
-type Token struct {
-	Epoch protocol.EpochID
-	Term  uint64
-}
-
-// View is what an observer sees.
-type View struct {
-	Leader   string // the node's id; empty: none
-	Instance protocol.Instance
-	Token    Token
-	Plain    bool   // a script leads: nothing enforces it
-	Reason   Reason // why there is none
-}
-
-// Change is how a view differs from the one before.
-type Change uint8
-
-// The changes of a view.
-const (
-	ChangeNone    Change = iota + 1 // there was and is no leader; the reason is another
-	ChangeLeader                    // there is one now
-	ChangeChanged                   // there is another, or the same with a new term
-	ChangeLost                      // there is none any more
-)
-
-var changeNames = [...]string{ChangeNone: "none", ChangeLeader: "leader", ChangeChanged: "changed", ChangeLost: "lost"}
-
-func (c Change) String() string { return changeNames[c] }
-
-// Reason is why a leadership ended or why nobody is seen to lead.
-type Reason uint8
-
-// The reasons.
-const (
-	ReasonUnknown      Reason = iota // nothing is known yet
-	ReasonSilent                     // nothing was heard of a leader
-	ReasonDisconnected               // the same, without a link
-	ReasonExpired                    // the lease ended unrenewed
-	ReasonResigned                   // the leader gave way
-	ReasonWithdrawn                  // the leader is no candidate any more
-	ReasonPreempted                  // the leader gave way to a higher candidate
-	ReasonStale                      // the fence has a higher term
-	ReasonSuperseded                 // another leader was read
-	ReasonEpoch                      // the log was lost or replaced
-	ReasonUnread                     // the fence has moved past what was read
-	ReasonBelowFloor                 // the leader's term is below a known floor
-)
-
-var reasonNames = [...]string{
-	ReasonUnknown: "unknown", ReasonSilent: "silent", ReasonDisconnected: "disconnected",
-	ReasonExpired: "expired", ReasonResigned: "resigned", ReasonWithdrawn: "withdrawn",
-	ReasonPreempted: "preempted", ReasonStale: "stale term", ReasonSuperseded: "superseded",
-	ReasonEpoch: "epoch", ReasonUnread: "fence moved unread", ReasonBelowFloor: "term below known floor",
-}
-
-// untold reports whether a leader may still be heard of.
-func (r Reason) untold() bool {
-	return r == ReasonUnknown || r == ReasonUnread || r == ReasonBelowFloor
-}
-
-func (r Reason) String() string { return reasonNames[r] }
+// workStopped answers cancelAction: the work under the leadership is over.
+type workStopped struct{}

@@ -13,11 +13,11 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-func preempting(after time.Duration) func(*Settings) {
-	return func(c *Settings) { c.Preempt = Preemption{Allowed: true, After: after} }
+func preempting(after time.Duration) func(*settings) {
+	return func(c *settings) { c.Preempt = Preemption{Allowed: true, After: after} }
 }
 
-func plain(p PlainPolicy) func(*Settings) { return func(c *Settings) { c.Plain = p } }
+func plain(p PlainPolicy) func(*settings) { return func(c *settings) { c.Plain = p } }
 
 func TestStatesCompare(t *testing.T) {
 	a, b := follows(t), follows(t)
@@ -27,117 +27,117 @@ func TestStatesCompare(t *testing.T) {
 }
 
 func TestNewChecksItsSettings(t *testing.T) {
-	good := Settings{Topic: "election:g", Node: me, Instance: instanceFor(me), Timing: LAN}
-	_, err := New(good)
+	good := settings{Topic: "election:g", Node: me, Instance: instanceFor(me), Timing: LAN}
+	_, err := newMachine(good)
 	require.NoError(t, err)
-	for _, spoil := range []func(*Settings){
-		func(c *Settings) { c.Timing.Silence = c.Timing.Lease },
-		func(c *Settings) { c.Topic = "" },
-		func(c *Settings) { c.Instance = protocol.Instance{} },
-		func(c *Settings) { c.Priority = protocol.MaxTerm + 1 },
-		func(c *Settings) { c.Priority = -protocol.MaxTerm - 1 },
-		func(c *Settings) { c.Preempt.After = -1 },
+	for _, spoil := range []func(*settings){
+		func(c *settings) { c.Timing.Silence = c.Timing.Lease },
+		func(c *settings) { c.Topic = "" },
+		func(c *settings) { c.Instance = protocol.Instance{} },
+		func(c *settings) { c.Priority = protocol.MaxTerm + 1 },
+		func(c *settings) { c.Priority = -protocol.MaxTerm - 1 },
+		func(c *settings) { c.Preempt.After = -1 },
 	} {
 		bad := good
 		spoil(&bad)
-		_, err := New(bad)
+		_, err := newMachine(bad)
 		require.Error(t, err)
 	}
 }
 
 // R9, R10: from the sending; the ack or the reading, whichever is first.
 func TestALeaseCountsFromTheFirstSending(t *testing.T) {
-	for name, passed := range map[string]func(o *one) Event{
-		"acked":     func(o *one) Event { return o.acked() },
-		"read back": func(o *one) Event { return o.own(KindHeartbeat, 101) },
+	for name, passed := range map[string]func(o *one) event{
+		"acked":     func(o *one) event { return o.acked() },
+		"read back": func(o *one) event { return o.own(KindHeartbeat, 101) },
 	} {
 		o := leads(t)
-		require.Equal(t, Time(950), o.until())
-		require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, TimerFired{}))
+		require.Equal(t, instant(950), o.until())
+		require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, timerFired{}))
 		require.Empty(t, o.at(700, passed(o)), name)
-		require.Equal(t, Time(1050), o.until(), name)
+		require.Equal(t, instant(1050), o.until(), name)
 		require.Empty(t, o.at(740, o.acked(), o.own(KindHeartbeat, 101)), "a duplicate changes nothing")
-		require.Equal(t, Time(1050), o.until(), name)
+		require.Equal(t, instant(1050), o.until(), name)
 	}
 }
 
 func TestALateAnswerOfAnOlderHeartbeatDoesNotShorten(t *testing.T) {
 	o := leads(t)
-	o.at(650, TimerFired{})
+	o.at(650, timerFired{})
 	first := o.acked()
-	o.at(750, TimerFired{})
+	o.at(750, timerFired{})
 	o.at(760, o.acked())
-	require.Equal(t, Time(1150), o.until())
+	require.Equal(t, instant(1150), o.until())
 	o.at(770, first)
-	require.Equal(t, Time(1150), o.until())
+	require.Equal(t, instant(1150), o.until())
 }
 
 func TestOnlyHeartbeatsOfThisLeadershipRenewIt(t *testing.T) {
 	o := leads(t)
-	o.at(650, TimerFired{})
-	o.at(660, Acked{o.s.lease.Claim, o.epoch.ID}, Acked{o.s.attempt + 1, o.epoch.ID}, Acked{o.s.attempt, 9})
-	require.Equal(t, Time(950), o.until())
+	o.at(650, timerFired{})
+	o.at(660, acked{o.s.lease.Claim, o.epoch.ID}, acked{o.s.attempt + 1, o.epoch.ID}, acked{o.s.attempt, 9})
+	require.Equal(t, instant(950), o.until())
 }
 
 // R11: the lease is looked at first, whatever happens.
 func TestALeaseThatIsOverIsNotRevived(t *testing.T) {
-	for name, late := range map[string]func(o *one) Event{
-		"ack":       func(o *one) Event { return o.acked() },
-		"read back": func(o *one) Event { return o.own(KindHeartbeat, 101) },
-		"timer":     func(*one) Event { return TimerFired{} },
-		"anything":  func(*one) Event { return GapFound{} },
+	for name, late := range map[string]func(o *one) event{
+		"ack":       func(o *one) event { return o.acked() },
+		"read back": func(o *one) event { return o.own(KindHeartbeat, 101) },
+		"timer":     func(*one) event { return timerFired{} },
+		"anything":  func(*one) event { return gapFound{} },
 	} {
 		o := leads(t)
-		o.at(850-1, TimerFired{})
+		o.at(850-1, timerFired{})
 		require.Equal(t, []string{"cancel: expired", "lost 101: expired", "lost: expired"}, o.at(950, late(o)), name)
 		require.Equal(t, following, o.s.phase)
-		require.Empty(t, o.at(951, TimerFired{}, o.acked()), "no more heartbeats, no more lease")
+		require.Empty(t, o.at(951, timerFired{}, o.acked()), "no more heartbeats, no more lease")
 	}
 }
 
 // R17: not valid, then cancelled, then over.
 func TestALeadershipEndsInOrder(t *testing.T) {
 	o := leads(t)
-	o.at(650, TimerFired{})
-	require.Equal(t, []string{"publish heartbeat 101"}, o.at(849, TimerFired{}))
-	require.Equal(t, Time(850), o.wakes())
-	require.Equal(t, []string{"cancel: expired"}, o.at(850, TimerFired{}))
-	require.Equal(t, Time(950), o.wakes())
+	o.at(650, timerFired{})
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(849, timerFired{}))
+	require.Equal(t, instant(850), o.wakes())
+	require.Equal(t, []string{"cancel: expired"}, o.at(850, timerFired{}))
+	require.Equal(t, instant(950), o.wakes())
 	require.Empty(t, o.at(860, o.acked()), "work that was told to stop is not told to go on")
-	require.Equal(t, []string{"lost 101: expired", "lost: expired"}, o.at(950, TimerFired{}))
+	require.Equal(t, []string{"lost 101: expired", "lost: expired"}, o.at(950, timerFired{}))
 }
 
 func TestWorkThatStopsEarlyEndsTheLease(t *testing.T) {
 	o := leads(t)
-	o.at(850, TimerFired{})
-	require.Equal(t, []string{"lost 101: expired", "lost: expired"}, o.at(870, WorkStopped{}), "no resign: it may come back")
-	require.Empty(t, o.at(880, WorkStopped{}))
+	o.at(850, timerFired{})
+	require.Equal(t, []string{"lost 101: expired", "lost: expired"}, o.at(870, workStopped{}), "no resign: it may come back")
+	require.Empty(t, o.at(880, workStopped{}))
 }
 
 // R17, H06: the fence has said that it is over.
 func TestAStaleTermEndsLeadershipAtOnce(t *testing.T) {
-	for name, e := range map[string]func(o *one) Event{
-		"heartbeat": func(o *one) Event { return o.refused(protocol.ErrStaleTerm, protocol.Fence{K: 102, S: 9}) },
-		"the work's write": func(o *one) Event {
-			return Refused{Token: Token{1, 101}, Code: protocol.ErrStaleTerm, Epoch: 1, Fence: protocol.Fence{K: 102, S: 9}}
+	for name, e := range map[string]func(o *one) event{
+		"heartbeat": func(o *one) event { return o.refused(protocol.ErrStaleTerm, protocol.Fence{K: 102, S: 9}) },
+		"the work's write": func(o *one) event {
+			return refused{Token: Token{1, 101}, Code: protocol.ErrStaleTerm, Epoch: 1, Fence: protocol.Fence{K: 102, S: 9}}
 		},
 	} {
 		o := leads(t)
-		o.at(650, TimerFired{})
+		o.at(650, timerFired{})
 		require.Equal(t, []string{"cancel: stale term", "lost 101: stale term", "lost: stale term"}, o.at(660, e(o)), name)
 		require.Equal(t, uint64(103), o.s.nextTerm())
 	}
 	o := leads(t)
-	o.at(650, TimerFired{})
-	require.Empty(t, o.at(660, Refused{Token: Token{1, 100}, Code: protocol.ErrStaleTerm, Epoch: 2}), "of an earlier leadership")
+	o.at(650, timerFired{})
+	require.Empty(t, o.at(660, refused{Token: Token{1, 100}, Code: protocol.ErrStaleTerm, Epoch: 2}), "of an earlier leadership")
 	require.Equal(t, []string{"cancel: epoch", "lost 101: epoch", "lost: epoch"}, o.at(670, o.refused(protocol.ErrWrongEpoch, protocol.Fence{})))
 }
 
 func TestOtherRefusalsLeaveItToTheLease(t *testing.T) {
 	o := leads(t)
-	o.at(650, TimerFired{})
+	o.at(650, timerFired{})
 	require.Empty(t, o.at(660, o.refused(protocol.ErrStorageFull, protocol.Fence{}), o.refused(protocol.ErrRateLimited, protocol.Fence{})))
-	require.Equal(t, []string{"publish heartbeat 101"}, o.at(750, TimerFired{}))
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(750, timerFired{}))
 }
 
 func TestAHigherClaimSupersedes(t *testing.T) {
@@ -150,7 +150,7 @@ func TestAHigherClaimSupersedes(t *testing.T) {
 // R12: what was led is above what will be.
 func TestATermIsNotLedAgain(t *testing.T) {
 	o := leads(t)
-	o.at(950, TimerFired{})
+	o.at(950, timerFired{})
 	o.at(1000, o.own(KindHeartbeat, 101))
 	require.Equal(t, uint64(102), o.s.nextTerm())
 	require.Equal(t, View{Reason: ReasonExpired}, o.s.view, "an own late heartbeat is not seen as a leader's")
@@ -169,10 +169,10 @@ func TestAClaimIsKnownByItsKey(t *testing.T) {
 func leadsAlmost(t *testing.T) *one {
 	t.Helper()
 	o := candidate(t)
-	o.at(10, TimerFired{})
-	o.at(500, TimerFired{})
+	o.at(10, timerFired{})
+	o.at(500, timerFired{})
 	o.at(500, o.own(KindCandidacy, 0))
-	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(550, TimerFired{}))
+	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(550, timerFired{}))
 	return o
 }
 
@@ -180,12 +180,12 @@ func TestAClaimThatIsReadTooLateFreesItsTerm(t *testing.T) {
 	o := leadsAlmost(t)
 	got := o.at(850, o.own(KindClaim, 101))
 	require.Equal(t, []string{"publish resign 101 raising to 102", "none: resigned"}, got)
-	require.Equal(t, Time(850+3*500), o.wakes(), "it is slow: let others lead")
+	require.Equal(t, instant(850+3*500), o.wakes(), "it is slow: let others lead")
 }
 
 func TestAClaimOfWhoHasWithdrawnFreesItsTerm(t *testing.T) {
 	o := leadsAlmost(t)
-	o.at(560, WithdrawAsked{})
+	o.at(560, withdrawAsked{})
 	require.Equal(t, []string{"publish resign 101 raising to 102", "none: resigned"}, o.at(600, o.own(KindClaim, 101)))
 }
 
@@ -204,10 +204,10 @@ func TestAnotherInstanceIsAnotherNode(t *testing.T) {
 func TestAHeartbeatStandsForItsClaim(t *testing.T) {
 	o := candidate(t)
 	require.Equal(t, []string{"leader 2147483649 107"}, o.at(400, o.stamped(other, KindHeartbeat, 107)))
-	o.s.stand = Never
+	o.s.stand = never
 	require.Equal(t, uint64(108), o.s.nextTerm())
-	require.Empty(t, o.at(600, TimerFired{}))
-	require.Equal(t, []string{"publish election 108", "lost: silent"}, o.at(900, TimerFired{}))
+	require.Empty(t, o.at(600, timerFired{}))
+	require.Equal(t, []string{"publish election 108", "lost: silent"}, o.at(900, timerFired{}))
 }
 
 // R18: what cannot be read but passed the fence with a higher term may be a claim
@@ -221,31 +221,31 @@ func TestAStampOfAHigherTermIsLife(t *testing.T) {
 	e.Message, e.Void = Message{}, VoidType
 	require.Equal(t, []string{"count unknown type"}, o.at(400, e), "in its own term it is not")
 	require.Equal(t, protocol.Fence{K: 105, S: o.seq}, o.s.fence, "but S has moved")
-	require.Equal(t, Time(800), o.s.quiet/Time(time.Millisecond))
+	require.Equal(t, instant(800), o.s.quiet/instant(time.Millisecond))
 }
 
 // R19: without a link nobody campaigns, and with it the silence starts anew.
 func TestSilenceCountsWhileConnected(t *testing.T) {
 	o := follows(t)
-	o.at(200, Disconnected{})
-	require.Equal(t, []string{"lost: disconnected"}, o.at(2000, TimerFired{}))
-	require.Equal(t, Time(-1), o.wakes())
+	o.at(200, disconnected{})
+	require.Equal(t, []string{"lost: disconnected"}, o.at(2000, timerFired{}))
+	require.Equal(t, instant(-1), o.wakes())
 	o.at(3000, o.marker())
-	o.at(3001, TimerFired{})
-	require.Empty(t, o.at(3499, TimerFired{}))
-	require.Contains(t, o.at(3500, TimerFired{}), "publish election 102")
+	o.at(3001, timerFired{})
+	require.Empty(t, o.at(3499, timerFired{}))
+	require.Contains(t, o.at(3500, timerFired{}), "publish election 102")
 }
 
 func TestALostLinkEndsACampaignAndNotALease(t *testing.T) {
 	o := candidate(t)
-	o.at(10, TimerFired{})
-	o.at(500, TimerFired{})
+	o.at(10, timerFired{})
+	o.at(500, timerFired{})
 	require.Equal(t, announced, o.s.phase)
-	o.at(510, Disconnected{})
+	o.at(510, disconnected{})
 	require.Equal(t, following, o.s.phase)
 
 	o = leads(t)
-	require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, Disconnected{}))
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, disconnected{}))
 	require.True(t, o.s.leads())
 	o.at(700, o.marker())
 	require.True(t, o.s.leads())
@@ -254,31 +254,31 @@ func TestALostLinkEndsACampaignAndNotALease(t *testing.T) {
 // R20: also on an empty topic, and in a new epoch.
 func TestWhoJoinsWaits(t *testing.T) {
 	o := candidate(t)
-	require.Equal(t, []string{"publish election 101"}, o.at(10, TimerFired{}), "it announces itself once")
-	require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, TimerFired{}))
+	require.Equal(t, []string{"publish election 101"}, o.at(10, timerFired{}), "it announces itself once")
+	require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, timerFired{}))
 
 	o = candidate(t)
-	o.at(10, TimerFired{})
+	o.at(10, timerFired{})
 	o.epoch = protocol.Epoch{ID: 2, Born: 200}
 	o.seq = 0
-	require.Equal(t, []string{"none: epoch"}, o.at(400, EpochBegan{o.epoch}))
+	require.Equal(t, []string{"none: epoch"}, o.at(400, epochBegan{o.epoch}))
 	o.at(450, o.marker())
-	require.Equal(t, []string{"publish election 201"}, o.at(460, TimerFired{}))
-	require.Empty(t, o.at(949, TimerFired{}))
-	require.Equal(t, []string{"publish election 201"}, o.at(950, TimerFired{}))
+	require.Equal(t, []string{"publish election 201"}, o.at(460, timerFired{}))
+	require.Empty(t, o.at(949, timerFired{}))
+	require.Equal(t, []string{"publish election 201"}, o.at(950, timerFired{}))
 }
 
 // R21: somebody unknown moved the fence and has all the silence to be heard.
 func TestWhatIsToldIsNotRead(t *testing.T) {
 	o := follows(t)
-	o.at(200, Disconnected{})
+	o.at(200, disconnected{})
 	o.seq, o.fence = 9, protocol.Fence{K: 105, S: 8}
 	require.Equal(t, []string{"lost: fence moved unread"}, o.at(300, o.marker()))
 	require.Equal(t, uint64(106), o.s.nextTerm(), "105 may be led")
-	o.at(310, TimerFired{})
-	require.Equal(t, []string{"publish election 106", "none: silent"}, o.at(800, TimerFired{}))
+	o.at(310, timerFired{})
+	require.Equal(t, []string{"publish election 106", "none: silent"}, o.at(800, timerFired{}))
 	o.at(800, o.own(KindCandidacy, 0))
-	require.Equal(t, []string{"publish leader 106 expecting 8"}, o.at(850, TimerFired{}))
+	require.Equal(t, []string{"publish leader 106 expecting 8"}, o.at(850, timerFired{}))
 }
 
 // R21, R23: after a conflict it reads and waits.
@@ -287,11 +287,11 @@ func TestAConflictIsNotTriedAgain(t *testing.T) {
 	f := protocol.Fence{K: 101, S: 3}
 	require.Empty(t, o.at(600, o.refused(protocol.ErrConflict, f)))
 	require.Equal(t, protocol.Fence{K: 101, S: 3}, o.s.fence)
-	require.False(t, func() bool { x := step{State: o.s}; return x.mayClaim() }(), "3 is not read yet")
-	require.Empty(t, o.at(1099, TimerFired{}))
+	require.False(t, func() bool { x := step{machine: o.s}; return x.mayClaim() }(), "3 is not read yet")
+	require.Empty(t, o.at(1099, timerFired{}))
 	o.seq = 2
 	require.Equal(t, []string{"leader 2147483649 101"}, o.at(1099, o.stamped(other, KindClaim, 101)))
-	require.Equal(t, Time(1599), o.s.quiet/Time(time.Millisecond))
+	require.Equal(t, instant(1599), o.s.quiet/instant(time.Millisecond))
 }
 
 func TestAnOldRefusalDoesNotSetTheFenceBack(t *testing.T) {
@@ -306,53 +306,53 @@ func TestAnOldRefusalDoesNotSetTheFenceBack(t *testing.T) {
 func TestOtherRefusalsOfAClaimAreWaitedOut(t *testing.T) {
 	o := leadsAlmost(t)
 	o.at(600, o.refused(protocol.ErrDenied, protocol.Fence{}))
-	require.Empty(t, o.at(1099, TimerFired{}))
-	require.Equal(t, []string{"publish election 101"}, o.at(1100, TimerFired{}))
+	require.Empty(t, o.at(1099, timerFired{}))
+	require.Equal(t, []string{"publish election 101"}, o.at(1100, timerFired{}))
 
 	o = candidate(t)
-	o.at(10, TimerFired{})
-	o.at(500, TimerFired{})
+	o.at(10, timerFired{})
+	o.at(500, timerFired{})
 	require.Empty(t, o.at(510, o.refused(protocol.ErrRateLimited, protocol.Fence{})), "a candidacy")
-	require.Equal(t, Time(1010), o.wakes())
+	require.Equal(t, instant(1010), o.wakes())
 }
 
 // R22 (b): nothing came after its own message.
 func TestALeaderThatWasCutOffComesBackAtOnce(t *testing.T) {
 	back := func(o *one) []string {
-		o.at(700, Disconnected{})
-		o.at(950, TimerFired{})
+		o.at(700, disconnected{})
+		o.at(950, timerFired{})
 		return o.at(5000, o.marker())
 	}
 	require.Equal(t, []string{"publish leader 102 expecting 2"}, back(leads(t)))
 
 	o := leads(t)
-	o.at(700, Disconnected{})
-	o.at(950, TimerFired{})
+	o.at(700, disconnected{})
+	o.at(950, timerFired{})
 	o.at(5000, o.stamped(other, KindClaim, 102))
 	require.Empty(t, o.at(5000, o.marker()), "somebody else has claimed")
 
 	o = leads(t)
-	o.at(650, TimerFired{})
+	o.at(650, timerFired{})
 	o.seq, o.fence = 4, protocol.Fence{K: 102, S: 4}
 	require.NotContains(t, back(o), "publish leader 103 expecting 4", "somebody moved the fence unread")
 
 	o = leads(t)
-	o.at(700, WithdrawAsked{})
+	o.at(700, withdrawAsked{})
 	require.Empty(t, back(o), "it did not mean to come back")
 }
 
 // R23: an unknown outcome is waited for.
 func TestAnUnknownOutcomeIsWaitedFor(t *testing.T) {
 	o := leadsAlmost(t)
-	require.Empty(t, o.at(600, Unanswered{o.s.attempt}))
+	require.Empty(t, o.at(600, unanswered{o.s.attempt}))
 	require.Empty(t, o.at(610, o.refused(protocol.ErrUnknownOutcome, protocol.Fence{})))
 	require.Equal(t, claiming, o.s.phase)
-	require.Equal(t, Time(950), o.wakes(), "so long it could lead by it")
-	require.Empty(t, o.at(950, TimerFired{}))
-	require.Equal(t, Time(1450), o.wakes(), "and as long others may")
+	require.Equal(t, instant(950), o.wakes(), "so long it could lead by it")
+	require.Empty(t, o.at(950, timerFired{}))
+	require.Equal(t, instant(1450), o.wakes(), "and as long others may")
 
 	o = leadsAlmost(t)
-	o.at(600, Unanswered{o.s.attempt})
+	o.at(600, unanswered{o.s.attempt})
 	require.Contains(t, o.at(700, o.own(KindClaim, 101)), "lead 101 until 950")
 }
 
@@ -382,8 +382,8 @@ func TestTheNextTerm(t *testing.T) {
 			o.at(2, o.marker())
 		}},
 		{"attempts do not count", 101, func(o *one) {
-			for at := Time(10); at < 5000; at += 10 {
-				o.at(at, TimerFired{})
+			for at := instant(10); at < 5000; at += 10 {
+				o.at(at, timerFired{})
 			}
 		}},
 	} {
@@ -396,15 +396,15 @@ func TestTheNextTerm(t *testing.T) {
 func TestNoTermIsLeft(t *testing.T) {
 	o := candidate(t)
 	o.at(1, o.stamped(other, KindClaim, protocol.MaxTerm))
-	o.at(501, TimerFired{})
+	o.at(501, timerFired{})
 	o.at(501, o.own(KindCandidacy, 0))
-	require.Equal(t, []string{"count no term left"}, o.at(551, TimerFired{}))
-	require.Equal(t, Time(1051), o.wakes())
+	require.Equal(t, []string{"count no term left"}, o.at(551, timerFired{}))
+	require.Equal(t, instant(1051), o.wakes())
 
 	o = leads(t)
 	o.s.lease.Term = protocol.MaxTerm
-	o.at(610, ResignAsked{})
-	require.Contains(t, o.at(620, WorkStopped{}), "publish resign 9007199254740991", "without a raise")
+	o.at(610, resignAsked{})
+	require.Contains(t, o.at(620, workStopped{}), "publish resign 9007199254740991", "without a raise")
 }
 
 // R25, R34, R36: what scripts say, and whom it counts with.
@@ -413,31 +413,31 @@ func TestPlainClaims(t *testing.T) {
 		name   string
 		policy PlainPolicy
 		want   []string
-		change func(e *MessageRead)
+		change func(e *messageRead)
 	}{
-		{"of the node itself", PlainFollow, []string{"leader 2147483649 150 plain"}, func(*MessageRead) {}},
-		{"by its address", PlainFollow, []string{"leader 0:0000.8000.0001 150 plain"}, func(e *MessageRead) { e.Message.Node = other.Address() }},
-		{"of another", PlainFollow, []string{"count not by the node it names"}, func(e *MessageRead) { e.Sender = third }},
-		{"of another, trusted", PlainTrust, []string{"leader 2147483649 150 plain"}, func(e *MessageRead) { e.Sender = third }},
-		{"by a name", PlainFollow, []string{"count not by the node it names"}, func(e *MessageRead) { e.Message.Node = "agent-7" }},
-		{"by a name, trusted", PlainTrust, []string{"leader agent-7 150 plain"}, func(e *MessageRead) { e.Message.Node = "agent-7" }},
-		{"ignored", PlainIgnore, []string{"count plain messages are ignored"}, func(*MessageRead) {}},
-		{"old", PlainFollow, []string{"count old term"}, func(e *MessageRead) { e.Message.Term = 107 }},
-		{"milliseconds", PlainFollow, []string{"leader 2147483649 1764500000000 plain"}, func(e *MessageRead) { e.Message.Term = 1764500000000 }},
-		{"the highest", PlainFollow, []string{"leader 2147483649 4398046511104 plain"}, func(e *MessageRead) { e.Message.Term = 1 << 42 }},
-		{"too high", PlainFollow, []string{"count term too high"}, func(e *MessageRead) { e.Message.Term = 1<<42 + 1 }},
-		{"void", PlainTrust, []string{"count bad term"}, func(e *MessageRead) { e.Void = VoidTerm }},
+		{"of the node itself", PlainFollow, []string{"leader 2147483649 150 plain"}, func(*messageRead) {}},
+		{"by its address", PlainFollow, []string{"leader 0:0000.8000.0001 150 plain"}, func(e *messageRead) { e.Message.Node = other.Address() }},
+		{"of another", PlainFollow, []string{"count not by the node it names"}, func(e *messageRead) { e.Sender = third }},
+		{"of another, trusted", PlainTrust, []string{"leader 2147483649 150 plain"}, func(e *messageRead) { e.Sender = third }},
+		{"by a name", PlainFollow, []string{"count not by the node it names"}, func(e *messageRead) { e.Message.Node = "agent-7" }},
+		{"by a name, trusted", PlainTrust, []string{"leader agent-7 150 plain"}, func(e *messageRead) { e.Message.Node = "agent-7" }},
+		{"ignored", PlainIgnore, []string{"count plain messages are ignored"}, func(*messageRead) {}},
+		{"old", PlainFollow, []string{"count old term"}, func(e *messageRead) { e.Message.Term = 107 }},
+		{"milliseconds", PlainFollow, []string{"leader 2147483649 1764500000000 plain"}, func(e *messageRead) { e.Message.Term = 1764500000000 }},
+		{"the highest", PlainFollow, []string{"leader 2147483649 4398046511104 plain"}, func(e *messageRead) { e.Message.Term = 1 << 42 }},
+		{"too high", PlainFollow, []string{"count term too high"}, func(e *messageRead) { e.Message.Term = 1<<42 + 1 }},
+		{"void", PlainTrust, []string{"count bad term"}, func(e *messageRead) { e.Void = VoidTerm }},
 	} {
 		o := candidate(t, plain(test.policy))
 		o.at(1, o.stamped(third, KindClaim, 107), o.stamped(third, KindResign, 107))
-		o.s.stand = Never
+		o.s.stand = never
 		e := o.script(other, KindClaim, 150, "")
 		test.change(&e)
 		require.Equal(t, test.want, o.at(2, e), test.name)
 	}
 	o := candidate(t)
 	o.at(1, o.stamped(third, KindClaim, 1<<45), o.stamped(third, KindResign, 1<<45))
-	o.s.stand = Never
+	o.s.stand = never
 	require.Equal(t, []string{"leader 2147483649 35184373137408 plain"}, o.at(2, o.script(other, KindClaim, 1<<45+1<<20, "")), "the bound moves with the fence")
 }
 
@@ -456,13 +456,13 @@ func TestAPlainClaimNeverDeposes(t *testing.T) {
 func TestANewEpochEndsALeadership(t *testing.T) {
 	o := leads(t)
 	o.epoch, o.seq, o.fence = protocol.Epoch{ID: 2, Born: 50}, 0, protocol.Fence{}
-	require.Equal(t, []string{"cancel: epoch", "lost 101: epoch", "lost: epoch"}, o.at(650, EpochBegan{o.epoch}))
+	require.Equal(t, []string{"cancel: epoch", "lost 101: epoch", "lost: epoch"}, o.at(650, epochBegan{o.epoch}))
 	require.Equal(t, uint64(102), o.s.nextTerm())
 
 	o = leadsAlmost(t)
 	claimed := o.own(KindClaim, 101)
 	o.epoch, o.seq, o.fence = protocol.Epoch{ID: 2, Born: 50}, 0, protocol.Fence{}
-	o.at(560, EpochBegan{o.epoch})
+	o.at(560, epochBegan{o.epoch})
 	claimed.Epoch, claimed.Seq = o.epoch, 1
 	o.at(570, claimed)
 	require.False(t, o.s.leads(), "the claim was of another log")
@@ -472,32 +472,32 @@ func TestANewEpochEndsALeadership(t *testing.T) {
 func TestAResignComesLast(t *testing.T) {
 	o := leads(t)
 	o.at(610, o.next(other, KindCandidacy, 102), o.next(third, KindCandidacy, 102))
-	require.Equal(t, []string{"cancel: resigned"}, o.at(620, ResignAsked{}))
-	require.Empty(t, o.at(660, TimerFired{}), "no more heartbeats")
+	require.Equal(t, []string{"cancel: resigned"}, o.at(620, resignAsked{}))
+	require.Empty(t, o.at(660, timerFired{}), "no more heartbeats")
 	require.Equal(t,
 		[]string{"lost 101: resigned", "publish resign 101 raising to 102 for 2147483650", "lost: resigned"},
-		o.at(670, WorkStopped{}))
+		o.at(670, workStopped{}))
 
 	o = leads(t)
-	o.at(620, ResignAsked{other.String()})
-	require.Contains(t, o.at(630, WorkStopped{}), "publish resign 101 raising to 102 for 2147483649", "whom it was told to name")
+	o.at(620, resignAsked{other.String()})
+	require.Contains(t, o.at(630, workStopped{}), "publish resign 101 raising to 102 for 2147483649", "whom it was told to name")
 
 	o = leads(t)
-	o.at(620, ResignAsked{})
-	require.Equal(t, []string{"lost 101: resigned", "lost: resigned"}, o.at(950, TimerFired{}), "work did not stop: nobody is told to lead")
-	require.Empty(t, o.at(960, WorkStopped{}))
+	o.at(620, resignAsked{})
+	require.Equal(t, []string{"lost 101: resigned", "lost: resigned"}, o.at(950, timerFired{}), "work did not stop: nobody is told to lead")
+	require.Empty(t, o.at(960, workStopped{}))
 }
 
 // R28: a process that asks is heard by the leader only, and if it may.
 func TestAskingToResign(t *testing.T) {
-	ask := func(o *one, from protocol.NodeID) MessageRead {
+	ask := func(o *one, from protocol.NodeID) messageRead {
 		e := o.script(from, KindResign, 101, "")
 		e.Message.Node, e.Message.Successor = me.String(), third.String()
 		return e
 	}
 	o := leads(t)
 	require.Equal(t, []string{"cancel: resigned"}, o.at(610, ask(o, me)))
-	require.Contains(t, o.at(620, WorkStopped{}), "publish resign 101 raising to 102 for 2147483650")
+	require.Contains(t, o.at(620, workStopped{}), "publish resign 101 raising to 102 for 2147483650")
 
 	o = leads(t)
 	require.Equal(t, []string{"count not by the node it names"}, o.at(610, ask(o, other)))
@@ -517,26 +517,26 @@ func TestAResignOfAnotherInstanceIsNotBelieved(t *testing.T) {
 	e.Message.Instance = instanceFor(third)
 	e.Message.Successor = me.String()
 	require.Equal(t, []string{"count not the leader's instance"}, o.at(200, e))
-	require.Equal(t, Time(600), o.wakes(), "the lease may still run")
+	require.Equal(t, instant(600), o.wakes(), "the lease may still run")
 }
 
 // R29: it is not its own successor.
 func TestAResignerWaits(t *testing.T) {
 	resigned := func() *one {
 		o := leads(t)
-		o.at(610, ResignAsked{})
-		o.at(620, WorkStopped{})
+		o.at(610, resignAsked{})
+		o.at(620, workStopped{})
 		o.at(630, o.own(KindResign, 101))
 		return o
 	}
 	o := resigned()
-	require.Empty(t, o.at(2119, TimerFired{}))
-	require.Equal(t, []string{"publish election 102"}, o.at(2120, TimerFired{}), "3F after")
+	require.Empty(t, o.at(2119, timerFired{}))
+	require.Equal(t, []string{"publish election 102"}, o.at(2120, timerFired{}), "3F after")
 
 	o = resigned()
 	o.at(700, o.stamped(other, KindClaim, 102))
-	o.s.stand = Never
-	require.Equal(t, Time(1200), o.wakes(), "or once another has led")
+	o.s.stand = never
+	require.Equal(t, instant(1200), o.wakes(), "or once another has led")
 }
 
 // R30: the successor claims at once, others leave it the window.
@@ -550,16 +550,16 @@ func TestASuccessorClaimsAtOnce(t *testing.T) {
 	e = o.stamped(other, KindResign, 101)
 	e.Message.Successor = third.String()
 	require.Equal(t, []string{"lost: resigned"}, o.at(200, e))
-	require.Equal(t, []string{"publish election 102"}, o.at(250, TimerFired{}))
+	require.Equal(t, []string{"publish election 102"}, o.at(250, timerFired{}))
 
 	o = follows(t)
-	o.at(150, WithdrawAsked{})
+	o.at(150, withdrawAsked{})
 	e = o.stamped(other, KindResign, 101)
 	e.Message.Successor = me.String()
 	require.Equal(t, []string{"lost: resigned"}, o.at(200, e), "an observer is nobody's successor")
 
 	o = follows(t)
-	o.at(150, Disconnected{})
+	o.at(150, disconnected{})
 	e = o.stamped(other, KindResign, 101)
 	e.Message.Successor = me.String()
 	require.Equal(t, []string{"lost: resigned"}, o.at(200, e), "in the history it is an old one")
@@ -579,30 +579,30 @@ func TestTheBestCandidateSucceeds(t *testing.T) {
 	} {
 		o := leads(t)
 		test.read(o)
-		o.at(620, ResignAsked{})
+		o.at(620, resignAsked{})
 		require.Equal(t, test.want, o.s.lease.Heir, test.name)
 	}
 	o := leadsAlmost(t)
 	o.at(560, o.next(third, KindCandidacy, 101))
 	o.at(600, o.own(KindClaim, 101))
-	o.at(620, ResignAsked{})
+	o.at(620, resignAsked{})
 	require.Empty(t, o.s.lease.Heir, "not of before the claim")
 }
 
 func TestFollowersLetTheLeaderKnow(t *testing.T) {
 	o := candidate(t)
-	o.at(10, TimerFired{})
+	o.at(10, timerFired{})
 	o.at(100, o.stamped(other, KindClaim, 101))
-	require.LessOrEqual(t, o.wakes(), Time(600))
+	require.LessOrEqual(t, o.wakes(), instant(600))
 	at := o.wakes()
-	require.Equal(t, []string{"publish election 102"}, o.at(at, TimerFired{}), "once to each leader")
+	require.Equal(t, []string{"publish election 102"}, o.at(at, timerFired{}), "once to each leader")
 	o.at(at, o.stamped(other, KindHeartbeat, 101))
 	require.Equal(t, at+500, o.wakes(), "and not again")
 
 	o = candidate(t)
-	o.at(10, TimerFired{})
+	o.at(10, timerFired{})
 	o.at(100, o.stamped(other, KindClaim, 101), o.next(third, KindCandidacy, 102))
-	require.Empty(t, o.at(o.wakes(), TimerFired{}), "nobody needs a lower one")
+	require.Empty(t, o.at(o.wakes(), timerFired{}), "nobody needs a lower one")
 }
 
 // R31: own candidacy read back, window, rank.
@@ -610,7 +610,7 @@ func TestACampaign(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		higher []protocol.NodeID // read in the window
-		claims Time
+		claims instant
 	}{
 		{"alone", nil, 560},
 		{"with a lower one", []protocol.NodeID{low}, 560},
@@ -620,48 +620,48 @@ func TestACampaign(t *testing.T) {
 		{"with five", []protocol.NodeID{other, third, third + 1, third + 2, third + 3}, 680},
 	} {
 		o := candidate(t)
-		o.at(10, TimerFired{})
-		require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, TimerFired{}), test.name)
-		require.Equal(t, Time(1000), o.wakes(), "it waits for its own candidacy")
+		o.at(10, timerFired{})
+		require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, timerFired{}), test.name)
+		require.Equal(t, instant(1000), o.wakes(), "it waits for its own candidacy")
 		o.at(510, o.own(KindCandidacy, 0))
 		for _, n := range test.higher {
 			o.at(520, o.next(n, KindCandidacy, 101))
 		}
-		for at := Time(530); at < test.claims; at += 10 {
-			require.Empty(t, o.at(at, TimerFired{}), test.name)
+		for at := instant(530); at < test.claims; at += 10 {
+			require.Empty(t, o.at(at, timerFired{}), test.name)
 		}
-		require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(test.claims, TimerFired{}), test.name)
+		require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(test.claims, timerFired{}), test.name)
 	}
 }
 
 func TestACandidacyIsNotReadBack(t *testing.T) {
 	o := candidate(t)
-	o.at(10, TimerFired{})
-	o.at(500, TimerFired{})
+	o.at(10, timerFired{})
+	o.at(500, timerFired{})
 	first := o.own(KindCandidacy, 0)
-	require.Equal(t, []string{"publish election 101"}, o.at(1000, TimerFired{}), "again")
+	require.Equal(t, []string{"publish election 101"}, o.at(1000, timerFired{}), "again")
 	require.Empty(t, o.at(1010, first), "an earlier one of the round does")
 	require.Equal(t, gathering, o.s.phase)
 }
 
 func TestALowerCandidateIsSilent(t *testing.T) {
 	o := candidate(t)
-	o.at(10, TimerFired{})
+	o.at(10, timerFired{})
 	o.at(490, o.next(other, KindCandidacy, 101))
-	require.Equal(t, []string{"none: silent"}, o.at(500, TimerFired{}), "a higher one has announced itself")
-	require.Equal(t, Time(600), o.wakes(), "it leaves that one two windows")
-	require.Empty(t, o.at(600, TimerFired{}))
-	require.Equal(t, Time(640), o.wakes(), "and a rank")
-	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(640, TimerFired{}))
+	require.Equal(t, []string{"none: silent"}, o.at(500, timerFired{}), "a higher one has announced itself")
+	require.Equal(t, instant(600), o.wakes(), "it leaves that one two windows")
+	require.Empty(t, o.at(600, timerFired{}))
+	require.Equal(t, instant(640), o.wakes(), "and a rank")
+	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(640, timerFired{}))
 }
 
 func TestAHeartbeatEndsACandidacy(t *testing.T) {
 	o := candidate(t)
-	o.at(10, TimerFired{})
-	o.at(500, TimerFired{})
+	o.at(10, timerFired{})
+	o.at(500, timerFired{})
 	o.at(510, o.stamped(other, KindHeartbeat, 101), o.own(KindCandidacy, 0))
 	require.Equal(t, following, o.s.phase)
-	require.Empty(t, o.at(560, TimerFired{}))
+	require.Empty(t, o.at(560, timerFired{}))
 }
 
 // R32, H03: candidacies count in their round.
@@ -669,30 +669,30 @@ func TestOldCandidaciesDoNotCount(t *testing.T) {
 	o := candidate(t)
 	o.at(1, o.next(third, KindCandidacy, 103)) // and then it died
 	o.at(2, o.stamped(other, KindHeartbeat, 103))
-	o.s.stand = Never
+	o.s.stand = never
 	require.Equal(t, []string{"count old term"}, o.at(3, o.next(third, KindCandidacy, 103)))
-	o.at(502, TimerFired{})
+	o.at(502, timerFired{})
 	require.Equal(t, announced, o.s.phase)
 	o.at(510, o.own(KindCandidacy, 0))
-	require.Equal(t, []string{"publish leader 104 expecting 2"}, o.at(560, TimerFired{}), "of rank 0")
+	require.Equal(t, []string{"publish leader 104 expecting 2"}, o.at(560, timerFired{}), "of rank 0")
 }
 
 // H03: a dead node's candidacy is still retained.
 func TestCandidaciesOfTheHistoryDoNotCount(t *testing.T) {
 	o := observer(t)
-	o.at(0, CampaignAsked{}, o.next(third, KindCandidacy, 150), o.marker())
-	o.s.stand = Never
-	o.at(500, TimerFired{})
+	o.at(0, campaignAsked{}, o.next(third, KindCandidacy, 150), o.marker())
+	o.s.stand = never
+	o.at(500, timerFired{})
 	require.Equal(t, announced, o.s.phase)
 	o.at(510, o.own(KindCandidacy, 0))
-	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(560, TimerFired{}), "of rank 0")
+	require.Equal(t, []string{"publish leader 101 expecting 0"}, o.at(560, timerFired{}), "of rank 0")
 }
 
 // H03: a late claim of an earlier term changes nothing.
 func TestAnEarlierTermIsOver(t *testing.T) {
 	o := follows(t)
 	o.at(200, o.stamped(third, KindClaim, 104))
-	o.s.stand = Never
+	o.s.stand = never
 	late := o.next(other, KindHeartbeat, 101)
 	late.Term = 101 // no registry stores this
 	require.Equal(t, []string{"count old term"}, o.at(300, late))
@@ -708,16 +708,16 @@ func TestASecondClaimOfATermIsVoid(t *testing.T) {
 
 // R33: to whom a leader gives way.
 func TestPreemption(t *testing.T) {
-	stood := func(o *one, n protocol.NodeID, seen protocol.Seq) MessageRead {
+	stood := func(o *one, n protocol.NodeID, seen protocol.Seq) messageRead {
 		e := o.next(n, KindCandidacy, 102)
 		e.Message.Seen = seen
 		return e
 	}
-	led := func(change ...func(*Settings)) *one {
+	led := func(change ...func(*settings)) *one {
 		o := leads(t, change...) // its claim is 2
-		o.at(650, TimerFired{})
+		o.at(650, timerFired{})
 		o.at(660, o.own(KindHeartbeat, 101)) // 3
-		o.at(750, TimerFired{})
+		o.at(750, timerFired{})
 		o.at(760, o.own(KindHeartbeat, 101)) // 4
 		return o
 	}
@@ -755,14 +755,14 @@ func TestWhoDidNotSucceedIsNotYieldedTo(t *testing.T) {
 	e := o.stamped(low, KindResign, 101)
 	e.Message.Successor = other.String()
 	o.at(2, e)
-	o.s.stand = Never
-	o.at(52, TimerFired{}) // other did not claim
+	o.s.stand = never
+	o.at(52, timerFired{}) // other did not claim
 	o.at(52, o.own(KindCandidacy, 0))
-	o.at(102, TimerFired{})
+	o.at(102, timerFired{})
 	require.Contains(t, o.at(110, o.own(KindClaim, 102)), "lead 102 until 502")
-	again := func() MessageRead { return o.next(other, KindCandidacy, 103) }
+	again := func() messageRead { return o.next(other, KindCandidacy, 103) }
 	require.Empty(t, o.at(120, again()))
-	require.Equal(t, []string{"cancel: resigned"}, o.at(130, ResignAsked{}))
+	require.Equal(t, []string{"cancel: resigned"}, o.at(130, resignAsked{}))
 	require.Empty(t, o.s.lease.Heir)
 	require.Equal(t, other.String(), o.s.barred)
 }
@@ -772,7 +772,7 @@ func TestAHigherFollowerStandsAgain(t *testing.T) {
 		name   string
 		leader protocol.NodeID
 		after  time.Duration
-		again  Time // 0: never
+		again  instant // 0: never
 	}{
 		{"when the leader may be preempted", low, time.Second, 100 + 1000 + 100},
 		{"10F after", low, time.Minute, 300 + 5000},
@@ -781,33 +781,33 @@ func TestAHigherFollowerStandsAgain(t *testing.T) {
 	} {
 		o := candidate(t, preempting(test.after))
 		o.at(100, o.stamped(test.leader, KindClaim, 101))
-		o.s.stand = Time(300 * time.Millisecond)
-		require.Equal(t, []string{"publish election 102"}, o.at(300, TimerFired{}), test.name)
+		o.s.stand = instant(300 * time.Millisecond)
+		require.Equal(t, []string{"publish election 102"}, o.at(300, timerFired{}), test.name)
 		if test.again == 0 {
-			require.Equal(t, Never, o.s.stand, test.name)
+			require.Equal(t, never, o.s.stand, test.name)
 			continue
 		}
-		require.Equal(t, test.again, o.s.stand/Time(time.Millisecond), test.name)
+		require.Equal(t, test.again, o.s.stand/instant(time.Millisecond), test.name)
 	}
 }
 
 // R35: one hold, renewed by new heartbeats of the same script.
 func TestAScriptIsWaitedForOnce(t *testing.T) {
 	o := candidate(t)
-	o.at(10, TimerFired{})
+	o.at(10, timerFired{})
 	require.Equal(t, []string{"leader 2147483649 150 plain"}, o.at(300, o.script(other, KindClaim, 150, "1764500000")))
-	require.Empty(t, o.at(500, TimerFired{}))
-	require.Equal(t, Time(800), o.wakes())
+	require.Empty(t, o.at(500, timerFired{}))
+	require.Equal(t, instant(800), o.wakes())
 	require.Empty(t, o.at(600, o.script(other, KindHeartbeat, 150, "1764500001")))
-	require.Equal(t, Time(1100), o.wakes(), "renewed")
+	require.Equal(t, instant(1100), o.wakes(), "renewed")
 
 	require.Equal(t, []string{"count repeated"}, o.at(700, o.script(other, KindHeartbeat, 150, "1764500001")), "H08: replayed")
 	require.Equal(t, []string{"count repeated"}, o.at(700, o.script(other, KindHeartbeat, 150, "1764500000")), "and going back")
 	require.Equal(t, []string{"count held already"}, o.at(700, o.script(other, KindClaim, 151, "1764500009")), "another claim")
 	require.Equal(t, []string{"count held already"}, o.at(700, o.script(third, KindHeartbeat, 150, "1764500009")), "another script")
-	require.Equal(t, Time(1100), o.wakes())
+	require.Equal(t, instant(1100), o.wakes())
 
-	require.Equal(t, []string{"publish election 152", "lost: silent"}, o.at(1100, TimerFired{}))
+	require.Equal(t, []string{"publish election 152", "lost: silent"}, o.at(1100, timerFired{}))
 	require.Equal(t, []string{"count held already"}, o.at(1110, o.script(other, KindHeartbeat, 152, "1764500010")), "a campaign is not stopped")
 
 	o.at(1120, o.stamped(third, KindClaim, 152), o.stamped(third, KindResign, 152))
@@ -832,22 +832,22 @@ func TestOnlyNewHeartbeatsOfAScriptCount(t *testing.T) {
 		o := candidate(t)
 		o.at(100, o.script(other, KindHeartbeat, 150, test.first))
 		o.at(200, o.script(other, KindHeartbeat, 150, test.second))
-		want := Time(600)
+		want := instant(600)
 		if test.renews {
 			want = 700
 		}
-		require.Equal(t, want, o.s.hold.Until/Time(time.Millisecond), "%s, then %s", test.first, test.second)
+		require.Equal(t, want, o.s.hold.Until/instant(time.Millisecond), "%s, then %s", test.first, test.second)
 	}
 }
 
 func TestTheLastScriptOfTheHistoryIsWaitedFor(t *testing.T) {
 	o := observer(t)
-	o.at(0, CampaignAsked{})
+	o.at(0, campaignAsked{})
 	o.at(1, o.script(other, KindHeartbeat, 150, "5"), o.script(third, KindHeartbeat, 160, "6"))
 	o.at(2, o.marker())
-	o.at(12, TimerFired{})
+	o.at(12, timerFired{})
 	require.Equal(t, []string{"leader 2147483650 160 plain"}, o.at(300, o.script(third, KindHeartbeat, 160, "7")))
-	require.Empty(t, o.at(502, TimerFired{}))
+	require.Empty(t, o.at(502, timerFired{}))
 }
 
 // Contract of observers: they end in the true state.
@@ -857,8 +857,8 @@ func TestObserversSee(t *testing.T) {
 	require.Equal(t, []string{"leader 2147483649 101"}, o.at(50, o.stamped(other, KindHeartbeat, 101)))
 	require.Equal(t, []string{"changed 2147483650 102"}, o.at(100, o.stamped(third, KindClaim, 102)))
 	require.Equal(t, []string{"changed 2147483650 103"}, o.at(200, o.stamped(third, KindClaim, 103)))
-	require.Equal(t, []string{"lost: silent"}, o.at(700, TimerFired{}))
-	require.Equal(t, Time(-1), o.wakes(), "an observer does nothing about it")
+	require.Equal(t, []string{"lost: silent"}, o.at(700, timerFired{}))
+	require.Equal(t, instant(-1), o.wakes(), "an observer does nothing about it")
 	require.Equal(t, []string{"leader 2147483650 103"}, o.at(800, o.stamped(third, KindHeartbeat, 103)), "it lives")
 	require.Equal(t, []string{"lost: resigned"}, o.at(900, o.stamped(third, KindResign, 103)))
 }
@@ -866,7 +866,7 @@ func TestObserversSee(t *testing.T) {
 func TestAnObserverOfAnEmptyTopicSeesNobody(t *testing.T) {
 	o := observer(t)
 	require.Empty(t, o.at(0, o.marker()))
-	require.Equal(t, []string{"none: silent"}, o.at(500, TimerFired{}))
+	require.Equal(t, []string{"none: silent"}, o.at(500, timerFired{}))
 }
 
 func TestAnObserverDoesNotSeeTermsFall(t *testing.T) {
@@ -883,7 +883,7 @@ func TestAnObserverSeesScripts(t *testing.T) {
 	o := observer(t)
 	o.at(0, o.marker())
 	require.Equal(t, []string{"leader 2147483649 5 plain"}, o.at(1, o.script(other, KindClaim, 5, "")))
-	require.Equal(t, []string{"lost: silent"}, o.at(501, TimerFired{}))
+	require.Equal(t, []string{"lost: silent"}, o.at(501, timerFired{}))
 	require.Equal(t, []string{"leader 2147483649 5 plain"}, o.at(600, o.script(other, KindHeartbeat, 5, "7")), "late, but there")
 	require.Equal(t, []string{"count held already"}, o.at(610, o.script(third, KindClaim, 4, "")), "terms do not fall")
 	require.Equal(t, []string{"changed 2147483650 6 plain"}, o.at(620, o.script(third, KindClaim, 6, "")))
@@ -896,7 +896,7 @@ func TestWallClocksDoNotMatter(t *testing.T) {
 	for i, stamp := range []string{"1764500000", "1764496400", "1764503600", "2001-01-01T00:00:00Z", "", "soon"} {
 		e := o.stamped(other, KindHeartbeat, 101)
 		e.Message.Stamp, e.Message.Clock = stamp, clockOf(stamp)
-		at := Time(200 + 100*i)
+		at := instant(200 + 100*i)
 		require.Empty(t, o.at(at, e), stamp)
 		require.Equal(t, at+500, o.wakes(), stamp)
 	}
@@ -907,13 +907,13 @@ func TestRepeatedMessagesAreVoid(t *testing.T) {
 	e := o.stamped(other, KindHeartbeat, 101)
 	o.at(200, e)
 	require.Equal(t, []string{"count repeated"}, o.at(650, e))
-	require.Equal(t, Time(700), o.wakes())
+	require.Equal(t, instant(700), o.wakes())
 }
 
 func TestAGapStartsTheSilenceAnew(t *testing.T) {
 	o := follows(t)
-	o.at(400, GapFound{})
-	require.Equal(t, Time(900), o.wakes())
+	o.at(400, gapFound{})
+	require.Equal(t, instant(900), o.wakes())
 }
 
 // Whatever the log says, and in whatever order things happen, a member keeps to
@@ -922,34 +922,34 @@ func TestNothingConfusesAMember(t *testing.T) {
 	leads := 0
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		o := candidate(t, func(c *Settings) {
+		o := candidate(t, func(c *settings) {
 			c.Plain = PlainPolicy(seed % 3)
 			c.Preempt.Allowed = seed%2 == 0
 			c.BestEffort = seed%7 == 0
 		})
 		var led *Token
-		var until Time
-		now := Time(0)
+		var until instant
+		now := instant(0)
 		for range 400 {
-			now += Time(r.Int64N(int64(120 * time.Millisecond)))
+			now += instant(r.Int64N(int64(120 * time.Millisecond)))
 			e := anything(r, o)
 			s, actions := o.s.Step(now, e)
 			o.s = s
 			for _, a := range actions {
 				switch a := a.(type) {
-				case Lead:
+				case leadAction:
 					require.Nil(t, led)
 					led, until = &a.Token, a.Until
 					leads++
-				case Renew:
+				case renewAction:
 					require.NotNil(t, led)
 					require.Greater(t, a.Until, until)
 					require.Greater(t, until, now, "it was over")
 					until = a.Until
-				case Lost:
+				case lostAction:
 					require.Equal(t, *led, a.Token)
 					led = nil
-				case Send:
+				case sendAction:
 					require.Greater(t, a.Until, now)
 					if a.Message.Kind == KindHeartbeat {
 						require.Equal(t, led.Term, a.Message.Term)
@@ -962,7 +962,7 @@ func TestNothingConfusesAMember(t *testing.T) {
 				}
 			}
 			require.Equal(t, led != nil, s.leads())
-			if _, fired := e.(TimerFired); fired {
+			if _, fired := e.(timerFired); fired {
 				require.Greater(t, s.deadline(), now)
 			}
 		}
@@ -971,26 +971,26 @@ func TestNothingConfusesAMember(t *testing.T) {
 }
 
 // anything may happen, in a log that keeps no promise.
-func anything(r *rand.Rand, o *one) Event {
+func anything(r *rand.Rand, o *one) event {
 	nodes := []protocol.NodeID{me, me, low, other, third}
 	from := nodes[r.IntN(len(nodes))]
 	term := max(o.s.floor, o.s.soft) + uint64(r.IntN(3))
 	kind := Kind(1 + r.IntN(4))
 	switch r.IntN(16) {
 	case 0:
-		return Disconnected{}
+		return disconnected{}
 	case 1, 2:
 		o.seq += protocol.Seq(r.IntN(2))
-		return CaughtUp{o.epoch, o.seq, protocol.Fence{K: o.fence.K + uint64(r.IntN(2)), S: o.seq - protocol.Seq(r.IntN(2))}}
+		return caughtUp{o.epoch, o.seq, protocol.Fence{K: o.fence.K + uint64(r.IntN(2)), S: o.seq - protocol.Seq(r.IntN(2))}}
 	case 3:
 		if r.IntN(4) == 0 {
 			o.epoch, o.seq, o.fence = protocol.Epoch{ID: o.epoch.ID + 1, Born: r.Uint64N(300)}, 0, protocol.Fence{}
 		}
-		return EpochBegan{o.epoch}
+		return epochBegan{o.epoch}
 	case 4:
 		return o.refused(protocol.Code(r.IntN(20)), protocol.Fence{K: term, S: o.seq})
 	case 5:
-		return []Event{CampaignAsked{}, WithdrawAsked{}, ResignAsked{}, WorkStopped{}, GapFound{}, Unanswered{}, CampaignAsked{}}[r.IntN(7)]
+		return []event{campaignAsked{}, withdrawAsked{}, resignAsked{}, workStopped{}, gapFound{}, unanswered{}, campaignAsked{}}[r.IntN(7)]
 	case 6, 7:
 		return o.acked()
 	case 8, 9:
@@ -1010,42 +1010,42 @@ func anything(r *rand.Rand, o *one) Event {
 	case 12:
 		return o.next(from, kind, term)
 	default:
-		return TimerFired{}
+		return timerFired{}
 	}
 }
 
 func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	o := follows(t)
-	_, actions := o.s.Step(Time(300*time.Millisecond), TimerFired{})
-	require.Equal(t, []Action{SetTimer{Time(600 * time.Millisecond)}}, actions)
+	_, actions := o.s.Step(instant(300*time.Millisecond), timerFired{})
+	require.Equal(t, []action{timerAction{instant(600 * time.Millisecond)}}, actions)
 }
 
 func TestPublishesCarryWhatTheyNeed(t *testing.T) {
-	var sent []Send
-	collect := func(o *one, ms Time, e Event) {
-		s, actions := o.s.Step(ms*Time(time.Millisecond), e)
+	var sent []sendAction
+	collect := func(o *one, ms instant, e event) {
+		s, actions := o.s.Step(ms*instant(time.Millisecond), e)
 		o.s = s
 		for _, a := range actions {
-			if a, ok := a.(Send); ok {
+			if a, ok := a.(sendAction); ok {
 				sent = append(sent, a)
 			}
 		}
 	}
 	o := candidate(t)
-	o.at(10, TimerFired{})
-	collect(o, 500, TimerFired{})
+	o.at(10, timerFired{})
+	collect(o, 500, timerFired{})
 	o.at(500, o.own(KindCandidacy, 0))
-	collect(o, 550, TimerFired{})
+	collect(o, 550, timerFired{})
 	o.at(600, o.own(KindClaim, 101))
-	collect(o, 650, TimerFired{})
-	o.at(660, ResignAsked{})
-	collect(o, 670, WorkStopped{})
+	collect(o, 650, timerFired{})
+	o.at(660, resignAsked{})
+	collect(o, 670, workStopped{})
 
 	mine := func(k Kind) Message {
 		return Message{Kind: k, Node: me.String(), Term: 101, Priority: priorityOf(me), Instance: instanceFor(me)}
 	}
-	ms := func(n Time) Time { return n * Time(time.Millisecond) }
-	require.Equal(t, []Send{
+	ms := func(n instant) instant { return n * instant(time.Millisecond) }
+	require.Equal(t, []sendAction{
 		{Attempt: 2, Message: mine(KindCandidacy), Slot: "candidacy", Until: ms(1000)},
 		{Attempt: 3, Message: mine(KindClaim), Until: ms(950), Condition: protocol.Condition{
 			Topic: "election:group", Epoch: 1, Term: 101, HasExpect: true, Expect: 0, Raise: 101,
@@ -1064,22 +1064,22 @@ func TestAnswersOfPublishes(t *testing.T) {
 	stale := &protocol.Error{Code: protocol.ErrStaleTerm, Epoch: 3, Fence: f}
 	for _, test := range []struct {
 		err  error
-		want Event
+		want event
 	}{
-		{nil, Acked{5, 2}},
-		{fmt.Errorf("publish: %w", stale), Refused{Attempt: 5, Code: protocol.ErrStaleTerm, Epoch: 3, Fence: f}},
-		{protocol.Errorf(protocol.ErrRateLimited, "slower"), Refused{Attempt: 5, Code: protocol.ErrRateLimited}},
-		{protocol.Errorf(protocol.ErrUnknownOutcome, ""), Unanswered{5}},
-		{protocol.Errorf(protocol.ErrInternal, ""), Unanswered{5}},
-		{protocol.ErrNotConnected, Unanswered{5}},
-		{context.DeadlineExceeded, Unanswered{5}},
+		{nil, acked{5, 2}},
+		{fmt.Errorf("publish: %w", stale), refused{Attempt: 5, Code: protocol.ErrStaleTerm, Epoch: 3, Fence: f}},
+		{protocol.Errorf(protocol.ErrRateLimited, "slower"), refused{Attempt: 5, Code: protocol.ErrRateLimited}},
+		{protocol.Errorf(protocol.ErrUnknownOutcome, ""), unanswered{5}},
+		{protocol.Errorf(protocol.ErrInternal, ""), unanswered{5}},
+		{protocol.ErrNotConnected, unanswered{5}},
+		{context.DeadlineExceeded, unanswered{5}},
 	} {
-		require.Equal(t, test.want, AnswerOf(5, 2, test.err))
+		require.Equal(t, test.want, answerOf(5, 2, test.err))
 	}
 }
 
 func TestKeysTellAttempts(t *testing.T) {
-	k := Key{Instance: instanceFor(me), Attempt: 1<<63 + 7}
+	k := key{Instance: instanceFor(me), Attempt: 1<<63 + 7}
 	b := k.Append(nil)
 	require.LessOrEqual(t, len(b), protocol.MaxKey)
 	require.Equal(t, k, parseKey(b))
@@ -1090,34 +1090,34 @@ func TestKeysTellAttempts(t *testing.T) {
 
 func TestReadingsOfMessages(t *testing.T) {
 	epoch := protocol.Epoch{ID: 3, Born: 9}
-	k := Key{instanceFor(me), 8}
+	k := key{instanceFor(me), 8}
 	m := &protocol.Message{
 		Seq: 7, Sender: me, Topic: "election:group", Key: k.Append(nil),
 		Payload: []byte(`{"type":"leader","leader":"2147483648"}`),
 		Fences:  []protocol.Mark{{Topic: "other", Term: 1}, {Topic: "election:group", Term: 42}},
 	}
-	e := ReadingOf(m, epoch)
-	require.Equal(t, MessageRead{
+	e := readingOf(m, epoch)
+	require.Equal(t, messageRead{
 		Epoch: epoch, Seq: 7, Sender: me, Key: k, Term: 42, Message: e.Message,
 	}, e)
 	require.Equal(t, KindClaim, e.Message.Kind)
 	m.Fences = nil
-	require.Equal(t, VoidTerm, ReadingOf(m, epoch).Void, "a plain one needs a term")
+	require.Equal(t, VoidTerm, readingOf(m, epoch).Void, "a plain one needs a term")
 	m.Payload = []byte("?")
-	require.Equal(t, VoidMalformed, ReadingOf(m, epoch).Void)
+	require.Equal(t, VoidMalformed, readingOf(m, epoch).Void)
 }
 
 func TestAClaimGivenUpLeavesNothingDue(t *testing.T) {
 	o := leadsAlmost(t)
 	o.s.stand = o.s.due.Add(-time.Millisecond)
-	o.at(950, TimerFired{})
-	require.Greater(t, o.wakes(), Time(950))
+	o.at(950, timerFired{})
+	require.Greater(t, o.wakes(), instant(950))
 }
 
 func TestANegativePriorityIsAPriority(t *testing.T) {
-	negative := func(c *Settings) { c.Priority = -5 }
+	negative := func(c *settings) { c.Priority = -5 }
 	o := candidate(t, negative)
-	require.Equal(t, []string{"publish election 101"}, o.at(10, TimerFired{}), "no candidate is not a higher one")
+	require.Equal(t, []string{"publish election 101"}, o.at(10, timerFired{}), "no candidate is not a higher one")
 	o = leads(t)
 	e := o.next(low, KindCandidacy, 102)
 	e.Message.Priority = -7
@@ -1140,23 +1140,23 @@ func TestNodesCompareAsNumbers(t *testing.T) {
 
 // Without fences the order of (term, priority, node) decides.
 
-func bestEffort(c *Settings) { c.BestEffort = true }
+func bestEffort(c *settings) { c.BestEffort = true }
 
 func openCandidate(t *testing.T) *one {
 	t.Helper()
 	o := candidate(t, bestEffort)
-	o.at(10, TimerFired{})
-	require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, TimerFired{}))
-	require.Equal(t, []string{"publish leader 101"}, o.at(550, TimerFired{}))
+	o.at(10, timerFired{})
+	require.Equal(t, []string{"publish election 101", "none: silent"}, o.at(500, timerFired{}))
+	require.Equal(t, []string{"publish leader 101"}, o.at(550, timerFired{}))
 	return o
 }
 
 func TestBestEffortLeads(t *testing.T) {
 	o := openCandidate(t)
-	require.Equal(t, []string{"lead 101 until 950", "leader 2147483648 101"}, o.at(570, TimerFired{}), "once an objection would be here")
-	require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, TimerFired{}))
-	o.at(651, Acked{o.s.attempt, o.s.epoch.ID})
-	require.Equal(t, Time(1050), o.until(), "as long as the link takes heartbeats")
+	require.Equal(t, []string{"lead 101 until 950", "leader 2147483648 101"}, o.at(570, timerFired{}), "once an objection would be here")
+	require.Equal(t, []string{"publish heartbeat 101"}, o.at(650, timerFired{}))
+	o.at(651, acked{o.s.attempt, o.s.epoch.ID})
+	require.Equal(t, instant(1050), o.until(), "as long as the link takes heartbeats")
 	o.at(660, o.next(low, KindClaim, 101))
 	require.True(t, o.s.leads(), "a lower one of the same term does not count")
 	require.Equal(t, []string{"cancel: superseded", "lost 101: superseded", "changed 2147483649 101"}, o.at(670, o.next(other, KindHeartbeat, 101)))
@@ -1180,9 +1180,9 @@ func TestBestEffortConverges(t *testing.T) {
 
 func TestBestEffortResigns(t *testing.T) {
 	o := openCandidate(t)
-	o.at(570, TimerFired{})
-	o.at(580, o.next(other, KindCandidacy, 102), ResignAsked{})
-	require.Contains(t, o.at(590, WorkStopped{}), "publish resign 101 for 2147483649")
+	o.at(570, timerFired{})
+	o.at(580, o.next(other, KindCandidacy, 102), resignAsked{})
+	require.Contains(t, o.at(590, workStopped{}), "publish resign 101 for 2147483649")
 
 	o = candidate(t, bestEffort)
 	o.at(1, o.next(other, KindClaim, 101))

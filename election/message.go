@@ -288,9 +288,9 @@ func appendString(b []byte, s string) []byte {
 	return append(b, text...)
 }
 
-// A Key is the idempotency key of a member's publish: its instance and the
+// A key is the idempotency key of a member's publish: its instance and the
 // number of the attempt.
-type Key struct {
+type key struct {
 	Instance protocol.Instance
 	Attempt  uint64
 }
@@ -298,7 +298,7 @@ type Key struct {
 const keySize = len(protocol.Instance{}) + 8
 
 // Append appends the key's bytes.
-func (k Key) Append(b []byte) []byte {
+func (k key) Append(b []byte) []byte {
 	b = append(b, k.Instance[:]...)
 	for shift := 56; shift >= 0; shift -= 8 {
 		b = append(b, byte(k.Attempt>>shift))
@@ -306,10 +306,10 @@ func (k Key) Append(b []byte) []byte {
 	return b
 }
 
-// parseKey reads a key; what is none is the zero Key.
-func parseKey(b []byte) (k Key) {
+// parseKey reads a key; what is none is the zero key.
+func parseKey(b []byte) (k key) {
 	if len(b) != keySize {
-		return Key{}
+		return key{}
 	}
 	copy(k.Instance[:], b)
 	for _, c := range b[len(k.Instance):] {

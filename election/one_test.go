@@ -13,7 +13,7 @@ import (
 // one is a member, told what happens step by step. Times are in milliseconds.
 type one struct {
 	t     *testing.T
-	s     State
+	s     machine
 	epoch protocol.Epoch
 	seq   protocol.Seq // of the newest message in the log
 	fence protocol.Fence
@@ -43,37 +43,37 @@ func instanceFor(n protocol.NodeID) protocol.Instance {
 }
 
 // observer has heard nothing; epochs are born at second 100.
-func observer(t *testing.T, change ...func(*Settings)) *one {
+func observer(t *testing.T, change ...func(*settings)) *one {
 	t.Helper()
-	c := Settings{
+	c := settings{
 		Topic: "election:group", Node: me, Instance: instanceFor(me), Priority: priorityOf(me), Timing: clear,
 	}
 	for _, f := range change {
 		f(&c)
 	}
-	s, err := New(c)
+	s, err := newMachine(c)
 	require.NoError(t, err)
 	return &one{t: t, s: s, epoch: protocol.Epoch{ID: 1, Born: 100}}
 }
 
 // candidate has caught up with an empty log at 0.
-func candidate(t *testing.T, change ...func(*Settings)) *one {
+func candidate(t *testing.T, change ...func(*settings)) *one {
 	t.Helper()
 	o := observer(t, change...)
-	o.at(0, CampaignAsked{})
+	o.at(0, campaignAsked{})
 	o.at(0, o.marker())
 	return o
 }
 
 // leads has led term 101 since 600, by a claim of seq 2 sent at 550; nobody has
 // said that a heartbeat arrived.
-func leads(t *testing.T, change ...func(*Settings)) *one {
+func leads(t *testing.T, change ...func(*settings)) *one {
 	t.Helper()
 	o := candidate(t, change...)
-	o.at(10, TimerFired{})
-	o.at(500, TimerFired{})
+	o.at(10, timerFired{})
+	o.at(500, timerFired{})
 	o.at(500, o.own(KindCandidacy, 0))
-	o.at(550, TimerFired{})
+	o.at(550, timerFired{})
 	require.Equal(t, claiming, o.s.phase)
 	require.Contains(t, o.at(600, o.own(KindClaim, 101)), "lead 101 until 950")
 	return o
@@ -84,17 +84,17 @@ func follows(t *testing.T) *one {
 	t.Helper()
 	o := candidate(t)
 	require.Equal(t, []string{"leader 2147483649 101"}, o.at(100, o.stamped(other, KindClaim, 101)))
-	o.s.stand = Never
+	o.s.stand = never
 	return o
 }
 
 // at lets things happen at a time and returns what is done about it, timers and
 // renewals of a lease aside.
-func (o *one) at(ms Time, events ...Event) []string {
+func (o *one) at(ms instant, events ...event) []string {
 	o.t.Helper()
 	list := []string{}
 	for _, e := range events {
-		s, actions := o.s.Step(ms*Time(time.Millisecond), e)
+		s, actions := o.s.Step(ms*instant(time.Millisecond), e)
 		o.s = s
 		for _, a := range actions {
 			if text := tell(a); text != "" {
@@ -105,23 +105,23 @@ func (o *one) at(ms Time, events ...Event) []string {
 	return list
 }
 
-func (o *one) marker() Event { return CaughtUp{o.epoch, o.seq, o.fence} }
+func (o *one) marker() event { return caughtUp{o.epoch, o.seq, o.fence} }
 
 // until is when the lease ends, in milliseconds.
-func (o *one) until() Time { return o.s.lease.Until / Time(time.Millisecond) }
+func (o *one) until() instant { return o.s.lease.Until / instant(time.Millisecond) }
 
 // wakes is the deadline in milliseconds, rounded up, or −1.
-func (o *one) wakes() Time {
-	if at := o.s.deadline(); at != Never {
-		return (at + Time(time.Millisecond) - 1) / Time(time.Millisecond)
+func (o *one) wakes() instant {
+	if at := o.s.deadline(); at != never {
+		return (at + instant(time.Millisecond) - 1) / instant(time.Millisecond)
 	}
 	return -1
 }
 
 // next is the next message of the log, by a member if it is no script.
-func (o *one) next(from protocol.NodeID, kind Kind, term uint64) MessageRead {
+func (o *one) next(from protocol.NodeID, kind Kind, term uint64) messageRead {
 	o.seq++
-	return MessageRead{
+	return messageRead{
 		Epoch: o.epoch, Seq: o.seq, Sender: from,
 		Message: Message{
 			Kind: kind, Node: from.String(), Term: term, Priority: priorityOf(from), Instance: instanceFor(from),
@@ -131,9 +131,9 @@ func (o *one) next(from protocol.NodeID, kind Kind, term uint64) MessageRead {
 }
 
 // own is the newest publish of this member, read back; stamped with term.
-func (o *one) own(kind Kind, term uint64) MessageRead {
+func (o *one) own(kind Kind, term uint64) messageRead {
 	e := o.next(me, kind, term)
-	e.Key = Key{instanceFor(me), o.s.attempt}
+	e.Key = key{instanceFor(me), o.s.attempt}
 	if e.Term = term; term == 0 {
 		e.Message.Term = o.s.nextTerm()
 		return e
@@ -142,7 +142,7 @@ func (o *one) own(kind Kind, term uint64) MessageRead {
 	return e
 }
 
-func (o *one) stamped(from protocol.NodeID, kind Kind, term uint64) MessageRead {
+func (o *one) stamped(from protocol.NodeID, kind Kind, term uint64) messageRead {
 	e := o.next(from, kind, term)
 	e.Term = term
 	o.fence = protocol.Fence{K: max(o.fence.K, term), S: o.seq}
@@ -153,7 +153,7 @@ func (o *one) stamped(from protocol.NodeID, kind Kind, term uint64) MessageRead 
 }
 
 // script is a message of somebody who is no member.
-func (o *one) script(from protocol.NodeID, kind Kind, term uint64, stamp string) MessageRead {
+func (o *one) script(from protocol.NodeID, kind Kind, term uint64, stamp string) messageRead {
 	e := o.next(from, kind, term)
 	e.Message.Instance, e.Message.Seen, e.Message.Priority = protocol.Instance{}, 0, 0
 	e.Message.Stamp, e.Message.Clock = stamp, clockOf(stamp)
@@ -161,18 +161,18 @@ func (o *one) script(from protocol.NodeID, kind Kind, term uint64, stamp string)
 }
 
 // acked answers the newest publish.
-func (o *one) acked() Event { return Acked{o.s.attempt, o.epoch.ID} }
+func (o *one) acked() event { return acked{o.s.attempt, o.epoch.ID} }
 
 // refused answers the newest publish with the fence as it is told.
-func (o *one) refused(code protocol.Code, f protocol.Fence) Event {
-	return Refused{Attempt: o.s.attempt, Code: code, Epoch: o.epoch.ID, Fence: f}
+func (o *one) refused(code protocol.Code, f protocol.Fence) event {
+	return refused{Attempt: o.s.attempt, Code: code, Epoch: o.epoch.ID, Fence: f}
 }
 
 // tell is an action in words; timers and renewals have none.
-func tell(a Action) string {
-	ms := func(t Time) Time { return t / Time(time.Millisecond) }
+func tell(a action) string {
+	ms := func(t instant) instant { return t / instant(time.Millisecond) }
 	switch a := a.(type) {
-	case Send:
+	case sendAction:
 		text := fmt.Sprintf("publish %v %d", a.Message.Kind, a.Message.Term)
 		if c := a.Condition; c.HasExpect {
 			text += fmt.Sprintf(" expecting %d", c.Expect)
@@ -184,13 +184,13 @@ func tell(a Action) string {
 			text += " for " + a.Message.Successor
 		}
 		return text
-	case Lead:
+	case leadAction:
 		return fmt.Sprintf("lead %d until %d", a.Token.Term, ms(a.Until))
-	case Cancel:
+	case cancelAction:
 		return fmt.Sprintf("cancel: %v", a.Reason)
-	case Lost:
+	case lostAction:
 		return fmt.Sprintf("lost %d: %v", a.Token.Term, a.Reason)
-	case Show:
+	case showAction:
 		v := a.View
 		switch {
 		case v.Leader == "":
@@ -199,9 +199,9 @@ func tell(a Action) string {
 			return fmt.Sprintf("%v %s %d plain", a.Change, v.Leader, v.Token.Term)
 		}
 		return fmt.Sprintf("%v %s %d", a.Change, v.Leader, v.Token.Term)
-	case Count:
+	case countAction:
 		return "count " + a.Void.String()
-	case SetTimer, Renew:
+	case timerAction, renewAction:
 	}
 	return ""
 }

@@ -235,7 +235,7 @@ func TestSilenceOutlastsALeaseOnASlowClock(t *testing.T) {
 			slow.rate, quick.rate = 1-drift, 1+drift
 			s.run(time.Second)
 			require.Equal(t, "slow", s.leads())
-			quick.happen(CampaignAsked{})
+			quick.happen(campaignAsked{})
 			s.run(s.between(0, 100*time.Millisecond))
 			slow.cut(true, true, time.Second)
 			s.run(time.Second)
@@ -275,7 +275,7 @@ func TestAResignRaisesTheFence(t *testing.T) {
 			l := s.leader()
 			l.stopDelay = 0
 			s.run(max(0, l.when(l.state.lease.Beat)-s.now)) // just after a heartbeat was sent
-			l.happen(ResignAsked{})
+			l.happen(resignAsked{})
 			s.run(time.Second)
 			all = append(all, s.lastLead-s.lastLost)
 		}
@@ -292,7 +292,7 @@ func TestAResignerDoesNotSucceedItself(t *testing.T) {
 			s.run(2 * time.Second)
 			l := s.leader()
 			l.state.best = standing{}
-			l.happen(ResignAsked{})
+			l.happen(resignAsked{})
 			s.run(time.Second)
 			if s.leader() == l {
 				itself++
@@ -329,7 +329,7 @@ func TestALeaderYieldsToWhoReads(t *testing.T) {
 			before := s.handovers
 			top.stallPush(5 * time.Second)
 			s.run(250 * time.Millisecond)
-			top.happen(CampaignAsked{})
+			top.happen(campaignAsked{})
 			s.run(4 * time.Second)
 			require.Empty(t, s.broken)
 			handovers += s.handovers - before
@@ -390,7 +390,7 @@ func TestAResignTakesTwoRoundTrips(t *testing.T) {
 		s := calmly(seed, 5, simOptions{delay: [2]time.Duration{2500 * time.Microsecond, 4500 * time.Microsecond}})
 		s.run(2*time.Second + s.between(0, 100*time.Millisecond))
 		l := s.leader()
-		l.happen(ResignAsked{})
+		l.happen(resignAsked{})
 		s.run(time.Second)
 		require.NotEqual(t, l.name, s.leads())
 		require.Empty(t, s.broken)
@@ -471,10 +471,10 @@ func TestACandidateThatWasAwayCanWin(t *testing.T) {
 		}
 		waits.cut(true, true, 2*time.Second)
 		s.run(LAN.Silence + 200*time.Millisecond)
-		leader.happen(ResignAsked{})
+		leader.happen(resignAsked{})
 		s.run(500 * time.Millisecond)
 		require.Empty(t, s.leads(), "one is away, one has resigned")
-		leader.happen(WithdrawAsked{})
+		leader.happen(withdrawAsked{})
 		s.run(3 * time.Second)
 		require.Equal(t, waits.name, s.leads())
 		require.Empty(t, s.broken)
@@ -526,7 +526,7 @@ func TestBestEffortComesTogether(t *testing.T) {
 		s.procs = slices.DeleteFunc(s.procs, func(p *proc) bool { return p.dead })
 		s.run(time.Second)
 		agree(s, seed)
-		s.leader().happen(ResignAsked{})
+		s.leader().happen(resignAsked{})
 		s.run(time.Second)
 		agree(s, seed)
 		require.Empty(t, s.broken, "seed %d", seed)

@@ -28,7 +28,7 @@ type sim struct {
 	wrote  map[protocol.EpochID]uint64 // highest claim accepted
 	broken []string                    // what went wrong
 	trace  func(format string, args ...any)
-	watch  func(p *proc, a Action) // may be nil
+	watch  func(p *proc, a action) // may be nil
 
 	claims, conflicts, refused, candidacies, handovers int
 	leaderless                                         time.Duration
@@ -145,11 +145,11 @@ type simRegistry struct {
 
 type simKey struct {
 	node protocol.NodeID
-	key  Key
+	key  key
 }
 
 type simRecord struct {
-	MessageRead
+	messageRead
 	slot  string
 	other bool // on another topic
 }
@@ -175,17 +175,17 @@ func verdict(c protocol.Condition, epoch protocol.EpochID, f protocol.Fence) pro
 }
 
 // publish decides one publish of a member.
-func (r *simRegistry) publish(p *proc, b simPublish) (ack Event) {
-	id := simKey{p.node, Key{p.state.Instance, b.send.Attempt}}
+func (r *simRegistry) publish(p *proc, b simPublish) (ack event) {
+	id := simKey{p.node, key{p.state.Instance, b.send.Attempt}}
 	c := b.send.Condition
-	refuse := func(code protocol.Code) Event {
-		return Refused{Attempt: b.send.Attempt, Token: b.token, Code: code, Epoch: r.epoch.ID, Fence: r.fence}
+	refuse := func(code protocol.Code) event {
+		return refused{Attempt: b.send.Attempt, Token: b.token, Code: code, Epoch: r.epoch.ID, Fence: r.fence}
 	}
 	if _, known := r.keys[id]; known {
-		return Acked{Attempt: b.send.Attempt, Epoch: r.epoch.ID}
+		return acked{Attempt: b.send.Attempt, Epoch: r.epoch.ID}
 	}
 	if b.resend && b.epoch != r.epoch.ID {
-		return Unanswered{b.send.Attempt}
+		return unanswered{b.send.Attempt}
 	}
 	if c.Term != 0 {
 		if code := verdict(c, r.epoch.ID, r.fence); code != 0 {
@@ -198,9 +198,9 @@ func (r *simRegistry) publish(p *proc, b simPublish) (ack Event) {
 		r.fence.K = max(r.fence.K, c.Raise)
 	}
 	r.seq++
-	rec := simRecord{other: b.other, slot: b.send.Slot, MessageRead: MessageRead{Epoch: r.epoch, Seq: r.seq, Sender: p.node, Term: c.Term}}
+	rec := simRecord{other: b.other, slot: b.send.Slot, messageRead: messageRead{Epoch: r.epoch, Seq: r.seq, Sender: p.node, Term: c.Term}}
 	if !b.other {
-		rec.MessageRead = r.reading(id, b.send)
+		rec.messageRead = r.reading(id, b.send)
 	}
 	if !b.other && (c.Term != 0 || r.sim.o.topicCompare) {
 		r.fence.S = r.seq
@@ -208,11 +208,11 @@ func (r *simRegistry) publish(p *proc, b simPublish) (ack Event) {
 	r.keys[id] = r.seq
 	r.sim.accepted(p, rec)
 	r.append(rec)
-	return Acked{Attempt: b.send.Attempt, Epoch: r.epoch.ID}
+	return acked{Attempt: b.send.Attempt, Epoch: r.epoch.ID}
 }
 
 // reading is what readers get of a publish, by way of its bytes.
-func (r *simRegistry) reading(id simKey, s Send) MessageRead {
+func (r *simRegistry) reading(id simKey, s sendAction) messageRead {
 	m := protocol.Message{
 		Seq: r.seq, Sender: id.node, Topic: "election:sim", Key: id.key.Append(nil),
 		Payload: s.Message.Append(nil, time.Unix(int64(r.clock), 0)),
@@ -220,7 +220,7 @@ func (r *simRegistry) reading(id simKey, s Send) MessageRead {
 	if s.Condition.Term != 0 {
 		m.Fences = []protocol.Mark{{Topic: m.Topic, Term: s.Condition.Term}}
 	}
-	return ReadingOf(&m, r.epoch)
+	return readingOf(&m, r.epoch)
 }
 
 // plain stores a message of somebody who is no member.
@@ -232,7 +232,7 @@ func (r *simRegistry) plain(sender protocol.NodeID, m Message) {
 	if r.sim.o.topicCompare {
 		r.fence.S = r.seq
 	}
-	r.append(simRecord{MessageRead: MessageRead{Epoch: r.epoch, Seq: r.seq, Sender: sender, Message: m}})
+	r.append(simRecord{messageRead: messageRead{Epoch: r.epoch, Seq: r.seq, Sender: sender, Message: m}})
 }
 
 func (r *simRegistry) append(rec simRecord) {
@@ -300,16 +300,16 @@ type proc struct {
 	sim   *sim
 	name  string
 	node  protocol.NodeID
-	state State
+	state machine
 	dead  bool
 
 	born     time.Duration // the clock's zero
 	rate     float64
 	lag      time.Duration // of a clock that stood still
 	frozen   bool
-	frozenAt Time
+	frozenAt instant
 	paused   bool
-	input    []Event
+	input    []event
 	timer    int // generation of the timer
 
 	conn           *conn
@@ -324,7 +324,7 @@ type proc struct {
 }
 
 type simPublish struct {
-	send   Send
+	send   sendAction
 	other  bool
 	token  Token
 	sent   bool
@@ -383,14 +383,14 @@ func (s *sim) join(name string, node protocol.NodeID, priority int64, instance b
 	p := &proc{
 		sim: s, name: name, node: node, rate: 1, born: s.now - s.between(0, time.Hour),
 		stopDelay: s.o.timing.Stop / 4,
-		state: start(Settings{
+		state: start(settings{
 			Topic: "election:sim", Node: node, Instance: id, Seed: s.rand.Uint64(), Priority: priority,
 			Timing: s.o.timing, Preempt: s.o.preempt, Plain: s.o.plain, BestEffort: s.o.open,
 		}),
 	}
 	s.procs = append(s.procs, p)
 	if s.o.open {
-		p.happen(CaughtUp{Epoch: s.reg.epoch})
+		p.happen(caughtUp{Epoch: s.reg.epoch})
 	} else {
 		p.dialLater(0)
 	}
@@ -399,21 +399,21 @@ func (s *sim) join(name string, node protocol.NodeID, priority int64, instance b
 
 func (s *sim) member(name string, node protocol.NodeID, priority int64) *proc {
 	p := s.join(name, node, priority, 0xaa)
-	p.happen(CampaignAsked{})
+	p.happen(campaignAsked{})
 	return p
 }
 
 // clock is the process's own reading.
-func (p *proc) clock() Time {
+func (p *proc) clock() instant {
 	if p.frozen {
 		return p.frozenAt
 	}
-	return Time(float64(p.sim.now-p.born-p.lag) * p.rate)
+	return instant(float64(p.sim.now-p.born-p.lag) * p.rate)
 }
 
 // when is the world time of a reading.
-func (p *proc) when(t Time) time.Duration {
-	if t == Never {
+func (p *proc) when(t instant) time.Duration {
+	if t == never {
 		return 1 << 62
 	}
 	return time.Duration(float64(t)/p.rate) + 1 + p.born + p.lag
@@ -451,7 +451,7 @@ func (p *proc) wake() {
 		}
 		p.happen(e)
 	}
-	p.happen(TimerFired{})
+	p.happen(timerFired{})
 }
 
 // kill ends the process: its work is over and its connection closed.
@@ -470,7 +470,7 @@ func (p *proc) valid() bool {
 }
 
 // happen runs one step.
-func (p *proc) happen(e Event) {
+func (p *proc) happen(e event) {
 	if p.dead {
 		return
 	}
@@ -480,7 +480,7 @@ func (p *proc) happen(e Event) {
 	}
 	s, actions := p.sim.o.mutant.step(p.state, p.clock(), e)
 	p.state = s
-	if _, fired := e.(TimerFired); fired && s.deadline() <= p.clock() {
+	if _, fired := e.(timerFired); fired && s.deadline() <= p.clock() {
 		p.sim.fail("%s has nothing to do and is due", p.name)
 	}
 	for _, a := range actions {
@@ -491,13 +491,13 @@ func (p *proc) happen(e Event) {
 	}
 }
 
-func (p *proc) do(a Action) {
+func (p *proc) do(a action) {
 	s := p.sim
 	if s.watch != nil {
 		s.watch(p, a)
 	}
 	switch a := a.(type) {
-	case Send:
+	case sendAction:
 		if s.o.open {
 			p.broadcast(a)
 			return
@@ -506,39 +506,39 @@ func (p *proc) do(a Action) {
 		p.outbox = append(p.outbox, b)
 		p.push(b)
 		s.at(p.when(a.Until), func() { p.giveUp(b) })
-	case SetTimer:
+	case timerAction:
 		p.timer++
 		n := p.timer
-		if a.At != Never {
+		if a.At != never {
 			s.at(p.when(a.At), func() {
 				if n == p.timer {
-					p.happen(TimerFired{})
+					p.happen(timerFired{})
 				}
 			})
 		}
-	case Lead:
+	case leadAction:
 		s.trace("%s leads %d", p.name, a.Token.Term)
 		s.lead(p, a.Token)
-	case Cancel:
+	case cancelAction:
 		s.trace("%s cancels: %v", p.name, a.Reason)
 		n := p.state.lease.Claim
 		s.in(p.stopDelay, func() {
 			if p.state.phase == stopping && p.state.lease.Claim == n {
-				p.happen(WorkStopped{})
+				p.happen(workStopped{})
 			}
 		})
-	case Lost:
+	case lostAction:
 		s.trace("%s lost %d: %v", p.name, a.Token.Term, a.Reason)
 		s.settle()
-	case Show:
+	case showAction:
 		p.shown(a.View)
-	case Renew, Count:
+	case renewAction, countAction:
 	}
 }
 
 // broadcast is a publish without a registry. The link tells neither its senders
 // nor where its messages are, and keeps no order.
-func (p *proc) broadcast(a Send) {
+func (p *proc) broadcast(a sendAction) {
 	if p.cutUp {
 		return
 	}
@@ -553,11 +553,11 @@ func (p *proc) broadcast(a Send) {
 		p.sim.in(p.sim.leg()+p.sim.leg(), func() {
 			if !q.cutDown {
 				q.position++
-				q.happen(MessageRead{Epoch: p.sim.reg.epoch, Seq: q.position, Message: m})
+				q.happen(messageRead{Epoch: p.sim.reg.epoch, Seq: q.position, Message: m})
 			}
 		})
 	}
-	p.sim.in(0, func() { p.happen(Acked{a.Attempt, p.sim.reg.epoch.ID}) })
+	p.sim.in(0, func() { p.happen(acked{a.Attempt, p.sim.reg.epoch.ID}) })
 }
 
 // shown checks that terms never fall for who looks.
@@ -579,7 +579,7 @@ func (p *proc) write() {
 	}
 	t := p.state.lease.Token
 	p.writes++
-	b := &simPublish{other: true, token: t, send: Send{
+	b := &simPublish{other: true, token: t, send: sendAction{
 		Attempt:   1<<40 + p.writes, // numbers of its own
 		Condition: protocol.Condition{Topic: "election:sim", Epoch: t.Epoch, Term: t.Term},
 	}}
@@ -615,10 +615,10 @@ func (p *proc) push(b *simPublish) {
 	})
 }
 
-func (p *proc) answered(b *simPublish, e Event) {
+func (p *proc) answered(b *simPublish, e event) {
 	p.outbox = slices.DeleteFunc(p.outbox, func(o *simPublish) bool { return o.done })
 	if b.other {
-		if r, ok := e.(Refused); ok {
+		if r, ok := e.(refused); ok {
 			r.Attempt = 0
 			p.happen(r)
 		}
@@ -632,7 +632,7 @@ func (p *proc) giveUp(b *simPublish) {
 		return
 	}
 	b.done = true
-	p.answered(b, Unanswered{b.send.Attempt})
+	p.answered(b, unanswered{b.send.Attempt})
 }
 
 // Connections.
@@ -668,11 +668,11 @@ func (c *conn) subscribe() {
 	after, epoch := p.position, r.epoch
 	if p.epoch != epoch.ID {
 		after = 0
-		c.item(func() { p.position, p.epoch = 0, epoch.ID; p.known = epoch.ID }, EpochBegan{epoch})
+		c.item(func() { p.position, p.epoch = 0, epoch.ID; p.known = epoch.ID }, epochBegan{epoch})
 	}
 	c.subscribed = true
 	if p.sim.o.gaps && after < r.gone {
-		c.item(nil, GapFound{})
+		c.item(nil, gapFound{})
 	}
 	for _, rec := range r.log {
 		if rec.Seq > after {
@@ -680,18 +680,18 @@ func (c *conn) subscribe() {
 		}
 	}
 	seq, f := r.seq, r.fence
-	c.item(func() { p.position = max(p.position, seq) }, CaughtUp{epoch, seq, f})
+	c.item(func() { p.position = max(p.position, seq) }, caughtUp{epoch, seq, f})
 }
 
 func (c *conn) push(rec simRecord) {
-	e := rec.MessageRead
+	e := rec.messageRead
 	if e.Sender != c.p.node {
-		e.Key = Key{}
+		e.Key = key{}
 	}
 	c.item(func() { c.p.position = max(c.p.position, e.Seq) }, e)
 }
 
-func (c *conn) item(arrived func(), e Event) {
+func (c *conn) item(arrived func(), e event) {
 	c.down.send(func() {
 		if c.p.conn != c {
 			return
@@ -709,7 +709,7 @@ func (p *proc) drop() {
 		return
 	}
 	p.conn = nil
-	p.happen(Disconnected{})
+	p.happen(disconnected{})
 	p.dialLater(0)
 }
 

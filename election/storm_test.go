@@ -84,13 +84,13 @@ func (w *storm) fault() {
 		}
 	case 12:
 		if l := w.leader(); l != nil {
-			l.happen(ResignAsked{})
+			l.happen(resignAsked{})
 		}
 	case 13:
 		w.junk()
 	case 14:
-		p.happen(WithdrawAsked{})
-		w.in(long, func() { p.happen(CampaignAsked{}) })
+		p.happen(withdrawAsked{})
+		w.in(long, func() { p.happen(campaignAsked{}) })
 	case 15:
 		if w.twins {
 			w.names++

@@ -84,12 +84,12 @@ func retell(t *testing.T, text string) string {
 }
 
 // note writes down what a process does.
-func (st *story) note(p *proc, a Action) {
-	if s, ok := a.(Send); ok && s.Message.Kind == KindHeartbeat {
+func (st *story) note(p *proc, a action) {
+	if s, ok := a.(sendAction); ok && s.Message.Kind == KindHeartbeat {
 		return
 	}
 	text, _, _ := strings.Cut(tell(a), " until") // its own clock would say
-	if c, ok := a.(Count); ok {
+	if c, ok := a.(countAction); ok {
 		text += " of " + c.Sender.String()
 		if key := p.name + text; st.counted[key] {
 			return
@@ -176,11 +176,11 @@ func (st *story) tell(p *proc, f []string) {
 	case "stall":
 		p.stallPush(st.duration(last))
 	case "withdraw":
-		p.happen(WithdrawAsked{})
+		p.happen(withdrawAsked{})
 	case "campaign":
-		p.happen(CampaignAsked{})
+		p.happen(campaignAsked{})
 	case "resign":
-		e := ResignAsked{}
+		e := resignAsked{}
 		if len(f) > 2 {
 			e.Successor = st.node(f[2]).String()
 		}

@@ -1,9 +1,9 @@
 package election
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
 )
 
 // Timing is how fast a group notices and how patient it is. All members of a
@@ -63,10 +63,9 @@ const drift = 0.01
 
 // Validate tells which inequality does not hold: between them they make sure
 // that a lease is over before others act, that late heartbeats do not end it,
-// and that the higher candidate is usually first.
+// and that the higher candidate is usually first. The error is
+// protocol.ErrInvalid.
 func (t Timing) Validate() error {
-	granularity := max(5*time.Millisecond, t.Lease/50)
-	safe := time.Duration(float64(t.Lease)*(1+drift)/(1-drift)) + granularity
 	for _, d := range []struct {
 		name string
 		d    time.Duration
@@ -75,22 +74,30 @@ func (t Timing) Validate() error {
 		{"window", t.Window}, {"rank", t.Rank}, {"one way", t.OneWay},
 	} {
 		if d.d <= 0 {
-			return fmt.Errorf("election timing: %s is %v, not above 0", d.name, d.d)
+			return protocol.Errorf(protocol.ErrInvalid, "timing: %s is %v, not above 0", d.name, d.d)
 		}
 	}
-	switch late := 2*t.Heartbeat + 2*t.OneWay + t.Pause; {
+	switch most := max(t.Heartbeat, t.Lease, t.Silence, t.Stop, t.Window, t.Rank, t.OneWay, t.Pause); {
 	case t.Jitter < 0 || t.Pause < 0:
-		return errors.New("election timing: jitter or pause below 0")
-	case max(t.Silence, t.Lease, t.Window, t.Rank) > longest:
-		return fmt.Errorf("election timing: more than %v", longest)
-	case t.Lease-t.Stop < late:
-		return fmt.Errorf("election timing: a lease of %v less %v to stop does not outlast two late heartbeats (%v)", t.Lease, t.Stop, late)
-	case t.Silence < safe:
-		return fmt.Errorf("election timing: a silence of %v may end before a lease of %v on another clock (%v)", t.Silence, t.Lease, safe)
-	case t.Window < t.Jitter+2*t.OneWay:
-		return fmt.Errorf("election timing: a window of %v is too short for candidacies (%v)", t.Window, t.Jitter+2*t.OneWay)
-	case t.Rank < 2*t.OneWay:
-		return fmt.Errorf("election timing: a rank step of %v is too short for a claim (%v)", t.Rank, 2*t.OneWay)
+		return protocol.Errorf(protocol.ErrInvalid, "timing: jitter (%v) or pause (%v) is below 0", t.Jitter, t.Pause)
+	case most > longest:
+		return protocol.Errorf(protocol.ErrInvalid, "timing: %v is more than %v", most, longest)
+	}
+	granularity := max(5*time.Millisecond, t.Lease/50)
+	safe := time.Duration(float64(t.Lease)*(1+drift)/(1-drift)) + granularity
+	for _, x := range []struct {
+		inequality  string
+		left, right time.Duration
+		without     string
+	}{
+		{"lease - stop >= 2*heartbeat + 2*one way + pause", t.Lease - t.Stop, 2*t.Heartbeat + 2*t.OneWay + t.Pause, "two late heartbeats end a leadership"},
+		{"silence >= lease*1.01/0.99 + max(5ms, lease/50)", t.Silence, safe, "others act before a lease on another clock is over"},
+		{"window >= jitter + 2*one way", t.Window, t.Jitter + 2*t.OneWay, "candidacies come too late to count"},
+		{"rank >= 2*one way", t.Rank, 2 * t.OneWay, "the claim of a higher candidate comes too late to count"},
+	} {
+		if x.left < x.right {
+			return protocol.Errorf(protocol.ErrInvalid, "timing: %s does not hold: %v < %v, so %s", x.inequality, x.left, x.right, x.without)
+		}
 	}
 	return nil
 }

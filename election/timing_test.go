@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotgo/pilotgo/election"
+	"github.com/pilotgo/pilotgo/protocol"
 )
 
 func TestProfilesAreSafe(t *testing.T) {
@@ -28,20 +29,21 @@ func TestEachInequalityIsChecked(t *testing.T) {
 		{"lease is -1ns", func(x *election.Timing) { x.Lease = -1 }},
 		{"one way is 0s", func(x *election.Timing) { x.OneWay = 0 }},
 		{"stop is 0s", func(x *election.Timing) { x.Stop = 0 }},
-		{"jitter or pause below 0", func(x *election.Timing) { x.Jitter = -1 }},
-		{"jitter or pause below 0", func(x *election.Timing) { x.Pause = -1 }},
-		{"two late heartbeats", func(x *election.Timing) { x.Stop += time.Millisecond }},
+		{"jitter (-1ns) or", func(x *election.Timing) { x.Jitter = -1 }},
+		{"pause (-1ns) is", func(x *election.Timing) { x.Pause = -1 }},
+		{"lease - stop >= 2*heartbeat + 2*one way + pause does not hold: 219ms < 220ms", func(x *election.Timing) { x.Stop += time.Millisecond }},
 		{"two late heartbeats", func(x *election.Timing) { x.Heartbeat += time.Millisecond }},
 		{"two late heartbeats", func(x *election.Timing) { x.Pause += time.Millisecond }},
-		{"may end before a lease", func(x *election.Timing) { x.Silence = 332 * time.Millisecond }},
-		{"window of 29ms", func(x *election.Timing) { x.Window -= time.Millisecond }},
-		{"window of 30ms", func(x *election.Timing) { x.Jitter += time.Millisecond }},
-		{"rank step", func(x *election.Timing) { x.Rank = 9 * time.Millisecond }},
+		{"silence >= lease*1.01/0.99 + max(5ms, lease/50) does not hold: 332ms < 332.8", func(x *election.Timing) { x.Silence = 332 * time.Millisecond }},
+		{"window >= jitter + 2*one way does not hold: 29ms < 30ms", func(x *election.Timing) { x.Window -= time.Millisecond }},
+		{"does not hold: 30ms < 31ms", func(x *election.Timing) { x.Jitter += time.Millisecond }},
+		{"rank >= 2*one way does not hold: 9ms < 10ms", func(x *election.Timing) { x.Rank = 9 * time.Millisecond }},
 		{"more than 720h", func(x *election.Timing) { x.Silence = 1 << 62 }},
 	} {
 		timing := election.LAN
 		test.spoil(&timing)
 		require.ErrorContains(t, timing.Validate(), test.want)
+		require.ErrorIs(t, timing.Validate(), protocol.ErrInvalid)
 	}
 	timing := election.LAN
 	timing.Silence = 333 * time.Millisecond // 320 · 1.01 / 0.99 + 6.4

@@ -25,7 +25,7 @@ const (
 // world is a state of everything. It is comparable; where time and terms are
 // small, two that are equal go on equally.
 type world struct {
-	Now    Time
+	Now    instant
 	Nodes  [2]walkNode
 	Flying [walkFlight]flight
 
@@ -46,7 +46,7 @@ type world struct {
 }
 
 type walkNode struct {
-	State  State
+	State  machine
 	Slow   [channels]bool
 	On     bool // connected
 	Caught bool // has its marker
@@ -55,7 +55,7 @@ type walkNode struct {
 	Top    uint64           // highest term decided that it ever knew
 	Saw    Token            // highest leader shown
 	Asleep bool
-	Slept  Time
+	Slept  instant
 }
 
 // flight is a publish, then its answer, on the way.
@@ -179,12 +179,12 @@ func (w *walker) empty() world {
 	w.world = world{Epoch: 1, Left: w.faults}
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
-		n.State = start(Settings{
+		n.State = start(settings{
 			Topic: "election:walk", Node: w.node(i), Instance: walkInstance(i),
 			Priority: int64(i), Timing: w.timing,
 		})
 		n.Epoch = 1
-		w.step(i, CampaignAsked{})
+		w.step(i, campaignAsked{})
 		w.connect(i)
 		w.marker(i)
 	}
@@ -212,10 +212,10 @@ func (w *walker) led() world {
 func (w *walker) unread() world {
 	w.empty()
 	w.Now = w.Now.Add(w.timing.Silence)
-	w.step(1, TimerFired{}) // it stands, and as the higher one
+	w.step(1, timerFired{}) // it stands, and as the higher one
 	w.push(0)
-	w.step(0, TimerFired{}) // silently
-	w.step(0, TimerFired{})
+	w.step(0, timerFired{}) // silently
+	w.step(0, timerFired{})
 	w.store(0)
 	w.push(1)
 	w.push(1)
@@ -239,10 +239,10 @@ func (w *walker) flown() world {
 }
 
 // clock is a node's own reading.
-func (w *walker) clock(i int) Time {
+func (w *walker) clock(i int) instant {
 	t := w.Now
 	if r := w.rates[i]; r != 0 {
-		t = t * Time(r) / 100
+		t = t * instant(r) / 100
 	}
 	return t - w.Nodes[i].Slept
 }
@@ -263,15 +263,15 @@ func tokenBit(t Token) uint32 { return 1 << (uint32(t.Epoch-1)*10 + uint32(t.Ter
 
 // Nodes.
 
-func (w *walker) step(i int, e Event) {
+func (w *walker) step(i int, e event) {
 	n := &w.Nodes[i]
 	n.Top = max(n.Top, n.State.decided)
 	s, actions := w.mutant.step(n.State, w.clock(i), e)
-	if _, fired := e.(TimerFired); fired && s.deadline() <= w.clock(i) {
+	if _, fired := e.(timerFired); fired && s.deadline() <= w.clock(i) {
 		w.fail("node %d has nothing to do and is due", i)
 	}
 	// Only for speed and display, and they tell equal worlds apart.
-	s.stand, s.chance, s.bestAt, s.leader.Since, s.lease.Since = Never, 0, 0, 0, 0
+	s.stand, s.chance, s.bestAt, s.leader.Since, s.lease.Since = never, 0, 0, 0, 0
 	n.State = s
 	for _, a := range actions {
 		w.do(i, a)
@@ -279,12 +279,12 @@ func (w *walker) step(i int, e Event) {
 	n.Top = max(n.Top, s.decided)
 }
 
-func (w *walker) do(i int, a Action) {
+func (w *walker) do(i int, a action) {
 	n := &w.Nodes[i]
 	switch a := a.(type) {
-	case Send:
+	case sendAction:
 		w.send(i, a)
-	case Lead:
+	case leadAction:
 		w.leads++
 		if w.Led&tokenBit(a.Token) != 0 {
 			w.fail("term %d is led twice", a.Token.Term)
@@ -296,10 +296,10 @@ func (w *walker) do(i int, a Action) {
 			w.handovers++
 		}
 		w.Led |= tokenBit(a.Token)
-	case Lost:
+	case lostAction:
 		w.lost++
 		w.Over |= tokenBit(a.Token)
-	case Show:
+	case showAction:
 		if a.View.Leader == "" || a.View.Plain {
 			return
 		}
@@ -313,7 +313,7 @@ func (w *walker) do(i int, a Action) {
 
 // send puts a publish on its way. A candidacy is stored at once if it is for a
 // claim, and not at all if it is only to be known.
-func (w *walker) send(i int, a Send) {
+func (w *walker) send(i int, a sendAction) {
 	s := &w.Nodes[i].State
 	if a.Message.Kind == KindCandidacy {
 		if s.phase == announced && w.Nodes[i].Epoch == w.Epoch {
@@ -422,11 +422,11 @@ func (w *walker) ack(k int) {
 	f := w.Flying[k]
 	w.Flying[k] = flight{}
 	i := int(f.By - 1)
-	r := Refused{Attempt: uint64(f.Attempt), Code: f.Answer, Epoch: protocol.EpochID(f.In), Fence: f.Fence.fence()}
+	r := refused{Attempt: uint64(f.Attempt), Code: f.Answer, Epoch: protocol.EpochID(f.In), Fence: f.Fence.fence()}
 	switch {
 	case f.Answer == 0 && f.Kind == 0:
 	case f.Answer == 0:
-		w.step(i, Acked{Attempt: uint64(f.Attempt), Epoch: protocol.EpochID(f.In)})
+		w.step(i, acked{Attempt: uint64(f.Attempt), Epoch: protocol.EpochID(f.In)})
 	default:
 		if f.Kind == 0 {
 			r.Token = Token{f.Epoch, uint64(f.Term)}
@@ -447,9 +447,9 @@ func (w *walker) resend(k int) {
 }
 
 // reading is what node i gets of the message at seq.
-func (w *walker) reading(i int, seq uint8) MessageRead {
+func (w *walker) reading(i int, seq uint8) messageRead {
 	r := w.Log[seq-1]
-	e := MessageRead{
+	e := messageRead{
 		Epoch: protocol.Epoch{ID: w.Epoch}, Seq: protocol.Seq(seq), Term: uint64(r.Stamp),
 		Message: Message{Kind: r.Kind, Term: uint64(r.Term)},
 	}
@@ -468,7 +468,7 @@ func (w *walker) reading(i int, seq uint8) MessageRead {
 		e.Sender = w.node(by)
 		e.Message.Instance, e.Message.Priority = walkInstance(by), int64(by)
 		if w.node(by) == w.node(i) {
-			e.Key = Key{walkInstance(by), uint64(r.Attempt)}
+			e.Key = key{walkInstance(by), uint64(r.Attempt)}
 		}
 	}
 	e.Message.Node = e.Sender.String()
@@ -490,7 +490,7 @@ func (w *walker) hasPush(i int) bool {
 func (w *walker) marker(i int) {
 	n := &w.Nodes[i]
 	n.Caught, n.At = true, w.Head
-	w.step(i, CaughtUp{protocol.Epoch{ID: w.Epoch}, protocol.Seq(w.Head), w.Fence.fence()})
+	w.step(i, caughtUp{protocol.Epoch{ID: w.Epoch}, protocol.Seq(w.Head), w.Fence.fence()})
 }
 
 func (w *walker) connect(i int) {
@@ -505,13 +505,13 @@ func (w *walker) connect(i int) {
 	}
 	if n.Epoch != w.Epoch {
 		n.Epoch, n.At = w.Epoch, 0
-		w.step(i, EpochBegan{protocol.Epoch{ID: w.Epoch}})
+		w.step(i, epochBegan{protocol.Epoch{ID: w.Epoch}})
 	}
 }
 
 func (w *walker) disconnect(i int) {
 	w.Nodes[i].On, w.Nodes[i].Caught = false, false
-	w.step(i, Disconnected{})
+	w.step(i, disconnected{})
 }
 
 // loseLog begins another epoch.
@@ -698,15 +698,15 @@ func (w *walker) make(m move) {
 	case moveMarker:
 		w.marker(i)
 	case moveTimer:
-		w.step(i, TimerFired{})
+		w.step(i, timerFired{})
 	case moveStop:
-		w.step(i, WorkStopped{})
+		w.step(i, workStopped{})
 	case moveResign:
 		w.Left.Resigns--
-		w.step(i, ResignAsked{w.node(1 - i).String()})
+		w.step(i, resignAsked{w.node(1 - i).String()})
 	case moveWithdraw:
 		w.Left.Withdraws--
-		w.step(i, WithdrawAsked{})
+		w.step(i, withdrawAsked{})
 	case moveWrite:
 		w.write(i)
 	case moveDrop:
