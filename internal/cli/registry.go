@@ -26,7 +26,7 @@ func (a *app) registryCommand() *cobra.Command {
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	for _, c := range []*cobra.Command{a.registryServeCommand(), a.registryFakeCommand(), a.registryInfoCommand(), a.registryForgetCommand()} {
+	for _, c := range []*cobra.Command{a.registryServeCommand(), a.registryFakeCommand(), a.registryInfoCommand(), a.registryForgetCommand(), a.registryBenchCommand()} {
 		c.Annotations = newKind
 		cmd.AddCommand(c)
 	}
