@@ -57,6 +57,7 @@ type broker struct {
 	fenceTable
 	nodeTable
 	inboxes
+	instances
 
 	batch  Batch
 	before struct { // as of the last commit
@@ -81,6 +82,7 @@ func newBroker(epoch protocol.Epoch, opts brokerOptions) *broker {
 		fenceTable: newFenceTable(),
 		nodeTable:  newNodeTable(),
 		inboxes:    newInboxes(),
+		instances:  make(instances),
 	}
 }
 
@@ -241,13 +243,16 @@ func (b *broker) staged() *Batch {
 }
 
 // commit is called once the staged batch is in the log.
-func (b *broker) commit() {
+func (b *broker) commit() { b.settle(len(b.batch.Records)) }
+
+// settle makes what holds now last, with so many messages more than before.
+func (b *broker) settle(fresh int) {
 	b.before.seq, b.before.time = b.seq, b.time
 	// Forgotten in portions, so that a pause of ten minutes does not end in a
 	// long one here. The log is told with the next batch: until then it remembers
 	// more than is asked for.
 	cutoff := b.time - min(b.time, protocol.Time(b.opts.keyAge))
-	b.keys.forget(b.opts.maxKeys, cutoff, 4*len(b.batch.Records)+64)
+	b.keys.forget(b.opts.maxKeys, cutoff, 4*fresh+64)
 	b.reset()
 }
 
@@ -266,7 +271,10 @@ func (b *broker) reset() {
 	clear(b.batch.Fences)
 	clear(b.batch.Entries)
 	clear(b.undo)
-	b.batch = Batch{Records: b.batch.Records[:0], Fences: b.batch.Fences[:0], Entries: b.batch.Entries[:0]}
+	b.batch = Batch{
+		Records: b.batch.Records[:0], Fences: b.batch.Fences[:0],
+		Entries: b.batch.Entries[:0], Claims: b.batch.Claims[:0],
+	}
 	b.undo = b.undo[:0]
 }
 

@@ -6,7 +6,7 @@ import "github.com/pilotgo/pilotgo/protocol"
 // forgotten, so no node may make more than its share of them.
 type fenceTable struct {
 	fences map[string]protocol.Fence
-	madeBy map[protocol.NodeID]int // fences; those from before the load are nobody's
+	madeBy map[protocol.NodeID]int // fences; those from before the load, and of other registries, are nobody's
 }
 
 func newFenceTable() fenceTable {

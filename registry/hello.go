@@ -83,6 +83,9 @@ func (s *session) admit(f *protocol.Hello) *protocol.Error {
 	}
 	refused = s.r.seq.note(func(b *broker, now protocol.Time) *protocol.Error {
 		_, fault := b.admit(now, s.caller.Key, s.caller.Name, s.caller.Tags)
+		if fault == nil && s.r.seq.shared != nil && f.Instance != (protocol.Instance{}) {
+			b.claim(s.claim.shared(), &s.over)
+		}
 		return fault
 	})
 	if refused != nil {

@@ -149,6 +149,31 @@ func (x *index) rejoin(changed map[protocol.NodeID][]string, since protocol.Seq,
 	}
 }
 
+// rejoinAll is rejoin when any node may have joined or left any topic.
+func (x *index) rejoinAll(since protocol.Seq, joined func(protocol.NodeID) map[string]struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for node, in := range x.inboxes {
+		for topic := range in.joined {
+			remove(x.members, topic, node)
+		}
+		in.joined = joined(node)
+		for topic := range in.joined {
+			put(x.members, topic, node)
+		}
+		for sub := range in.readers {
+			sub.inbox.change(in.joined, since)
+		}
+	}
+}
+
+// wakeAll lets all readers look at the log.
+func (x *index) wakeAll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	readers(x.all).wake()
+}
+
 func (t *inboxTopics) change(next map[string]struct{}, since protocol.Seq) {
 	if !t.changed {
 		t.changed, t.since = true, since

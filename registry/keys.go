@@ -153,14 +153,30 @@ func (t *keyTable) forget(limit int, cutoff protocol.Time, budget int) {
 		if t.live <= limit && oldest.at >= cutoff {
 			return
 		}
-		t.remove(&oldest.id)
-		t.floor = oldest.seq
-		t.first++
-		t.live--
-		if t.first%keyBlock == 0 {
-			t.rows[0] = nil
-			t.rows = t.rows[1:]
+		t.forgetOldest(oldest)
+	}
+}
+
+// forgetUpTo raises the floor.
+func (t *keyTable) forgetUpTo(floor protocol.Seq) {
+	for t.live > 0 {
+		oldest := t.row(t.first)
+		if oldest.seq > floor {
+			break
 		}
+		t.forgetOldest(oldest)
+	}
+	t.floor = max(t.floor, floor)
+}
+
+func (t *keyTable) forgetOldest(oldest *keyRow) {
+	t.remove(&oldest.id)
+	t.floor = oldest.seq
+	t.first++
+	t.live--
+	if t.first%keyBlock == 0 {
+		t.rows[0] = nil
+		t.rows = t.rows[1:]
 	}
 }
 

@@ -91,12 +91,22 @@ func (l *lane) answer(body []byte) error {
 	fault := l.collect(p, body)
 	if len(p.items) > 0 {
 		p.sender, p.urgent, p.done = l.s.caller.Node, l.urgent, l.done
+		p.over, p.lost = &l.s.over, false
 		l.s.r.seq.do(&p.job)
+		if p.lost {
+			l.s.end(errLost)
+			return errLost
+		}
 		if err := l.reply(p); err != nil {
 			return err
 		}
 	}
 	return fault
+}
+
+// errLost ends a session whose client must ask again.
+var errLost = &protocol.Error{
+	Code: protocol.ErrDraining, RetryAfter: comeBack, Detail: "what was sent last has no answer; send it again",
 }
 
 // piece is a job made from frames, with their bytes and the answers.
@@ -116,6 +126,7 @@ func (p *piece) free() {
 		p.items = nil
 	}
 	clear(p.items)
+	p.over = nil
 	p.items, p.bytes, p.done, p.chunk = p.items[:0], 0, nil, p.chunk[:0]
 	p.acks.List, p.out = p.acks.List[:0], p.out[:0]
 	if cap(p.chunk) > 4*chunkSize {

@@ -66,6 +66,10 @@ type Batch struct {
 
 	// KeyFloor, when above 0: keys of records up to this seq are forgotten.
 	KeyFloor protocol.Seq
+
+	// Claims are of sessions that began. A SharedLog hands them on to the other
+	// registries; nobody keeps them.
+	Claims []Claim
 }
 
 // FenceEntry is the new state of a topic's fence. Of two in one batch the later

@@ -107,6 +107,8 @@ type claim struct {
 	instance protocol.Instance
 }
 
+func (c claim) shared() Claim { return Claim{Key: c.key, Instance: c.instance} }
+
 // account is what one node has in use, over all its sessions.
 type account struct {
 	open     int // sessions, also those before their hello
@@ -144,6 +146,7 @@ func New(o Options) (*Registry, error) {
 	r.ctx, r.end = context.WithCancelCause(context.Background())
 	r.seq = newSequencer(o.Log, b, r.index, o.Hooks, o.Now)
 	r.seq.tidy = r.tidy
+	r.seq.lost = func(err error) { r.lines.warn("the log of others not followed", "error", err) }
 	go r.seq.run()
 	return r, nil
 }

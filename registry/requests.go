@@ -117,7 +117,11 @@ func (s *session) getFence(f *protocol.GetFence) (protocol.Frame, *protocol.Erro
 	if refused := s.allow(Request{Right: RightSubscribe, Topic: f.Topic}); refused != nil {
 		return nil, refused
 	}
-	return s.fenceState(f.ID, f.Topic, s.r.Fence(f.Topic)), nil
+	var is protocol.Fence
+	if refused := s.r.seq.latest(func(b *broker) { is = b.fence(f.Topic) }); refused != nil {
+		return nil, refused
+	}
+	return s.fenceState(f.ID, f.Topic, is), nil
 }
 
 func (s *session) setFence(f *protocol.SetFence) (protocol.Frame, *protocol.Error) {

@@ -90,7 +90,7 @@ func (b *broker) loadNode(e Entry) error {
 	if rest != "" {
 		return errors.New("key too long")
 	}
-	n.ID = id
+	n.ID, n.Online = id, b.nodesByID[id].Online
 	b.putNode(n)
 	return nil
 }

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +47,17 @@ type job struct {
 
 	change func(b *broker, now protocol.Time) *protocol.Error
 	keep   bool // the change holds also when it cannot be stored
+	fresh  bool // the answer must know all that is in a shared log
 	err    *protocol.Error
+
+	// over, when set, is true once the client has a newer session on another
+	// registry of the log.
+	over *atomic.Bool
+
+	// lost: nobody is answered, since whether what it brings is in the log cannot
+	// be told, or since it came over a session that is over. The client asks
+	// again on its next session.
+	lost bool
 
 	done chan struct{} // holds one token
 }
@@ -54,10 +66,12 @@ type job struct {
 // wait, decides them in order, stores what comes of them in one step, and then
 // tells those who wait for it and the readers.
 type sequencer struct {
-	log   Log
-	index *index
-	hooks *Hooks
-	now   func() time.Time
+	log    Log
+	shared SharedLog // the same, or nil
+	index  *index
+	hooks  *Hooks
+	now    func() time.Time
+	lost   func(error) // told when a shared log cannot be followed
 
 	head      atomic.Uint64 // seq up to which readers may read
 	published atomic.Uint64
@@ -70,6 +84,7 @@ type sequencer struct {
 
 	mu     sync.Mutex
 	broker *broker
+	grown  chan struct{} // closed when others have moved the head of a shared log
 
 	// Owned by run, what is carried out together:
 	jobs  []*job
@@ -84,7 +99,9 @@ func newSequencer(l Log, b *broker, x *index, h *Hooks, now func() time.Time) *s
 		urgent: make(chan *job, waitingJobs),
 		stop:   make(chan struct{}),
 		ended:  make(chan struct{}),
+		grown:  make(chan struct{}),
 	}
+	q.shared, _ = l.(SharedLog)
 	head, _ := l.Head()
 	q.head.Store(uint64(head))
 	return q
@@ -114,6 +131,40 @@ func (q *sequencer) note(f func(b *broker, now protocol.Time) *protocol.Error) *
 	return j.err
 }
 
+// latest is view as of the newest message that any registry of a shared log has
+// acknowledged.
+func (q *sequencer) latest(f func(b *broker)) *protocol.Error {
+	if q.shared == nil {
+		q.view(f)
+		return nil
+	}
+	j := &job{fresh: true, done: make(chan struct{}, 1)}
+	j.change = func(b *broker, _ protocol.Time) *protocol.Error {
+		f(b)
+		return nil
+	}
+	q.do(j)
+	return j.err
+}
+
+// await waits until readers may read up to a seq, which another registry of a
+// shared log has told.
+func (q *sequencer) await(ctx context.Context, seq protocol.Seq) {
+	for q.shared != nil && q.headSeq() < seq {
+		q.mu.Lock()
+		grown, there := q.grown, q.headSeq() >= seq
+		q.mu.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // view looks at the state as of the newest message that readers may read.
 func (q *sequencer) view(f func(b *broker)) {
 	q.mu.Lock()
@@ -133,12 +184,19 @@ func (q *sequencer) run() {
 	defer close(q.ended)
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
+	var news <-chan struct{}
+	if q.shared != nil {
+		news = q.shared.News()
+	}
 	for {
 		select {
 		case j := <-q.urgent:
 			q.gather(j)
 		case j := <-q.in:
 			q.gather(j)
+		case <-news:
+			q.follow()
+			continue
 		case <-tidy.C:
 			q.tidy()
 			continue
@@ -180,17 +238,29 @@ func (q *sequencer) add(j *job) {
 // carryOut decides the jobs at hand and stores what comes of them.
 func (q *sequencer) carryOut() {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	now := q.registryTime()
-	for _, j := range q.jobs {
-		q.decide(j, now)
+	err := q.decideAll(now)
+	for errors.Is(err, ErrBehind) {
+		if err = q.take(); err == nil {
+			err = q.decideAll(now)
+		}
 	}
-	if err := q.store(); err != nil {
+	if err != nil {
 		for _, j := range q.jobs {
 			q.refuse(j, now, err)
 		}
 	}
 	q.finish()
-	q.mu.Unlock()
+}
+
+// decideAll decides the jobs at hand and stores what comes of them, or leaves
+// all as it was.
+func (q *sequencer) decideAll(now protocol.Time) error {
+	for _, j := range q.jobs {
+		q.decide(j, now)
+	}
+	return q.store()
 }
 
 // finish tells those who wait for the jobs at hand.
@@ -206,6 +276,10 @@ func (q *sequencer) finish() {
 func (q *sequencer) decide(j *job, now protocol.Time) {
 	if j.change != nil {
 		j.err = j.change(q.broker, now)
+		return
+	}
+	if j.over != nil && j.over.Load() {
+		j.lost = true
 		return
 	}
 	for i := range j.items {
@@ -231,6 +305,9 @@ func (q *sequencer) ask(j *job, it *item, now protocol.Time) (fresh bool) {
 // is taken back.
 func (q *sequencer) store() error {
 	batch := q.broker.staged()
+	if batch == nil && q.doubtful() {
+		batch = &Batch{}
+	}
 	if batch == nil {
 		q.broker.commit()
 		return nil
@@ -239,9 +316,7 @@ func (q *sequencer) store() error {
 		q.broker.abort()
 		return err
 	}
-	if changed := rejoined(batch.Entries); changed != nil {
-		q.index.rejoin(changed, q.headSeq(), q.broker.joinedSet)
-	}
+	q.rejoin(batch)
 	if n := len(batch.Records); n > 0 {
 		q.head.Store(uint64(batch.Records[n-1].Seq))
 		q.published.Add(uint64(n))
@@ -274,6 +349,7 @@ func (q *sequencer) append(batch *Batch) error {
 // refused with the log's error.
 func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 	told := refusal(err, protocol.ErrInternal)
+	j.lost = j.lost || told.Code == protocol.ErrUnknownOutcome
 	if told.Code == protocol.ErrClosed {
 		told = drainRefusal() // the log was closed before the registry
 	}
@@ -287,18 +363,29 @@ func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 		case j.err == nil:
 			j.err = told
 		}
+		if j.fresh && j.err == nil {
+			j.err = told
+		}
 		q.broker.abort()
 		return
 	}
 	for i := range j.items {
 		it := &j.items[i]
-		if it.passed {
+		if it.passed || j.lost {
 			continue
 		}
-		if q.ask(j, it, now) {
+		fresh := q.ask(j, it, now)
+		if fresh || q.shared != nil && it.refuse != nil && conditional(it.refuse.Code) {
 			it.refuse = refuseWith(it.pub.N, told)
 		}
 		q.broker.abort()
+	}
+}
+
+// rejoin lets open inboxes know of joins, which count from the head on.
+func (q *sequencer) rejoin(batch *Batch) {
+	if changed := rejoined(batch.Entries); changed != nil {
+		q.index.rejoin(changed, q.headSeq(), q.broker.joinedSet)
 	}
 }
 

@@ -41,6 +41,7 @@ type session struct {
 	claim  claim
 
 	admitted      atomic.Bool
+	over          atomic.Bool // see job.over
 	subscriptions atomic.Int64
 
 	mu    sync.Mutex
@@ -95,6 +96,7 @@ func (s *session) left(err error) {
 	}
 	_ = s.r.seq.note(func(b *broker, now protocol.Time) *protocol.Error {
 		b.leave(now, s.caller.Node)
+		b.disclaim(s.claim.shared(), &s.over)
 		return nil
 	})
 	s.r.exit(s)

@@ -123,10 +123,19 @@ func (sub *subscription) begin(f *protocol.Subscribe, open *opening) (refused *p
 	s := sub.s
 	resumed := f.Epoch == s.r.epoch.ID
 	after := resumed || f.Epoch == 0 && f.Start == protocol.StartAfter
+	if after {
+		ctx, cancel := context.WithTimeout(s.ctx, firstReply/2)
+		defer cancel()
+		s.r.seq.await(ctx, f.After)
+	}
 	s.r.seq.view(func(b *broker) {
 		open.caught = sub.caughtUp(b)
 		if head := open.caught.Seq; after && f.After > head {
-			refused = protocol.Errorf(protocol.ErrInvalid, "seq %d is ahead of the log's %d", f.After, head)
+			code := protocol.ErrInvalid
+			if s.r.seq.shared != nil {
+				code = protocol.ErrTimeout // another registry may know better
+			}
+			refused = protocol.Errorf(code, "seq %d is ahead of the log's %d", f.After, head)
 			return
 		}
 		s.r.index.add(sub, b.joinedSet(s.caller.Node))
