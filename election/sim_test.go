@@ -30,7 +30,10 @@ type sim struct {
 	trace  func(format string, args ...any)
 	watch  func(p *proc, a action) // may be nil
 
+	lateness time.Duration // writes under a lost leadership go out for so long after it; 0: none do
+
 	claims, conflicts, refused, candidacies, handovers int
+	steps, written, faults                             int
 	leaderless                                         time.Duration
 	lastLead, lastLost, lastClaim                      time.Duration
 	sole                                               *proc
@@ -44,8 +47,10 @@ type simOptions struct {
 	retention int              // messages kept per sender; 0 = all
 	gaps      bool             // readers are told what they missed
 	idle      time.Duration    // until a silent link is given up
+	redial    time.Duration    // the longest delay before a dial, as those of a client grow; 0: they do not
 	born      uint64           // the registry's wall clock at the start
 	mutant    mutant
+	straight  bool // messages do not go by way of their bytes, which takes time
 
 	// What the surroundings do wrong in a test of a rule.
 	sameNonce     bool // a restarted process has the instance of its predecessor
@@ -53,6 +58,13 @@ type simOptions struct {
 	overtake      bool // publishes of one member overtake each other
 	open          bool // there is no registry: each reader has an order of its own
 	topicCompare  bool // S moves with every message, as in a compare-and-set on the topic
+}
+
+func (o *simOptions) step(s machine, now instant, e event) (machine, []action) {
+	if o.mutant.bend == nil && o.mutant.twist == nil {
+		return s.Step(now, e) // without its copies
+	}
+	return o.mutant.step(s, now, e)
 }
 
 type task struct {
@@ -213,6 +225,9 @@ func (r *simRegistry) publish(p *proc, b simPublish) (ack event) {
 
 // reading is what readers get of a publish, by way of its bytes.
 func (r *simRegistry) reading(id simKey, s sendAction) messageRead {
+	if r.sim.o.straight {
+		return messageRead{Epoch: r.epoch, Seq: r.seq, Sender: id.node, Key: id.key, Term: s.Condition.Term, Message: s.Message}
+	}
 	m := protocol.Message{
 		Seq: r.seq, Sender: id.node, Topic: "election:sim", Key: id.key.Append(nil),
 		Payload: s.Message.Append(nil, time.Unix(int64(r.clock), 0)),
@@ -268,6 +283,12 @@ func (r *simRegistry) retain(sender protocol.NodeID) {
 	}
 }
 
+// step sets the registry's wall clock: epochs are born by it.
+func (r *simRegistry) step(d time.Duration) {
+	r.sim.trace("wall clock by %v", d)
+	r.clock += uint64(d / time.Second)
+}
+
 func (r *simRegistry) purge() {
 	r.sim.trace("purge")
 	r.log, r.gone = nil, r.seq
@@ -312,15 +333,19 @@ type proc struct {
 	input    []event
 	timer    int // generation of the timer
 
-	conn           *conn
-	position       protocol.Seq
-	epoch, known   protocol.EpochID // of the position; of the session
-	cutUp, cutDown bool
-	outbox         []*simPublish
-	writes         uint64
+	conn             *conn
+	dials            int // that failed, one after the other
+	position         protocol.Seq
+	epoch, known     protocol.EpochID // of the position; of the session
+	cutUp, cutDown   bool
+	slowUp, slowDown time.Duration // at most so much later than usual
+	outbox           []*simPublish
+	writes           uint64
 
 	stopDelay time.Duration // how long its work takes to stop
 	highest   Token         // term that it saw
+	holds     Token         // the leadership that it was told of
+	canceled  bool
 }
 
 type simPublish struct {
@@ -335,15 +360,18 @@ type simPublish struct {
 
 // conn is one connection, as both ends see it.
 type conn struct {
-	p              *proc
-	subscribed     bool
-	up, down, acks pipe
+	p          *proc
+	subscribed bool
+
+	// Publishes of the member go up the urgent lane, those of its work another.
+	up, work, down, acks pipe
 }
 
 // pipe keeps the order and delays. What is sent while it is stalled waits.
 type pipe struct {
 	sim     *sim
 	last    time.Duration
+	slow    time.Duration
 	stalled bool
 	loose   bool // order is not kept
 	waiting []func()
@@ -354,7 +382,7 @@ func (q *pipe) send(f func()) {
 		q.waiting = append(q.waiting, f)
 		return
 	}
-	at := q.sim.now + q.sim.leg()
+	at := q.sim.now + q.sim.leg() + q.sim.between(0, q.slow)
 	if !q.loose {
 		at = max(at, q.last)
 	}
@@ -461,7 +489,7 @@ func (p *proc) kill() {
 	}
 	p.sim.trace("%s dies", p.name)
 	p.drop()
-	p.dead = true
+	p.dead, p.holds = true, Token{}
 	p.sim.settle()
 }
 
@@ -478,7 +506,8 @@ func (p *proc) happen(e event) {
 		p.input = append(p.input, e)
 		return
 	}
-	s, actions := p.sim.o.mutant.step(p.state, p.clock(), e)
+	p.sim.steps++
+	s, actions := p.sim.o.step(p.state, p.clock(), e)
 	p.state = s
 	if _, fired := e.(timerFired); fired && s.deadline() <= p.clock() {
 		p.sim.fail("%s has nothing to do and is due", p.name)
@@ -518,9 +547,13 @@ func (p *proc) do(a action) {
 		}
 	case leadAction:
 		s.trace("%s leads %d", p.name, a.Token.Term)
+		p.told(p.holds == Token{}, "leads and did not lose the one before")
+		p.holds, p.canceled = a.Token, false
 		s.lead(p, a.Token)
 	case cancelAction:
 		s.trace("%s cancels: %v", p.name, a.Reason)
+		p.told(p.holds != Token{} && !p.canceled, "cancels what does not go on")
+		p.canceled = true
 		n := p.state.lease.Claim
 		s.in(p.stopDelay, func() {
 			if p.state.phase == stopping && p.state.lease.Claim == n {
@@ -529,10 +562,22 @@ func (p *proc) do(a action) {
 		})
 	case lostAction:
 		s.trace("%s lost %d: %v", p.name, a.Token.Term, a.Reason)
+		p.told(p.holds == a.Token && p.canceled, "lost what it did not lead and cancel")
+		p.holds = Token{}
 		s.settle()
+		if s.lateness > 0 {
+			s.in(s.between(0, s.lateness), func() { p.writeUnder(a.Token) })
+		}
 	case showAction:
 		p.shown(a.View)
 	case renewAction, countAction:
+	}
+}
+
+// told checks that what is told of a leadership makes sense.
+func (p *proc) told(ok bool, text string) {
+	if !ok {
+		p.sim.fail("%s %s", p.name, text)
 	}
 }
 
@@ -577,7 +622,16 @@ func (p *proc) write() {
 	if !p.valid() || p.paused {
 		return
 	}
-	t := p.state.lease.Token
+	p.writeUnder(p.state.lease.Token)
+}
+
+// writeUnder is such a write under any token: of a leader that may not have
+// noticed that it is none any more.
+func (p *proc) writeUnder(t Token) {
+	if p.dead {
+		return
+	}
+	p.sim.written++
 	p.writes++
 	b := &simPublish{other: true, token: t, send: sendAction{
 		Attempt:   1<<40 + p.writes, // numbers of its own
@@ -600,7 +654,11 @@ func (p *proc) push(b *simPublish) {
 		b.epoch = p.known
 	}
 	b.resend, b.sent = b.sent, true
-	c.up.send(func() {
+	lane := &c.up
+	if b.other {
+		lane = &c.work
+	}
+	lane.send(func() {
 		r := &p.sim.reg
 		if p.conn != c || !r.up {
 			return
@@ -638,6 +696,11 @@ func (p *proc) giveUp(b *simPublish) {
 // Connections.
 
 func (p *proc) dialLater(least time.Duration) {
+	if most := p.sim.o.redial; most > 0 {
+		delay := min(most, 50*time.Millisecond<<min(p.dials, 10))
+		p.sim.in(p.sim.between(delay/2, delay), p.dial)
+		return
+	}
 	p.sim.in(least+p.sim.between(0, p.sim.o.timing.Heartbeat/2), p.dial)
 }
 
@@ -646,12 +709,15 @@ func (p *proc) dial() {
 		return
 	}
 	if !p.sim.reg.up || p.cutUp || p.cutDown {
+		p.dials++
 		p.dialLater(p.sim.o.timing.Heartbeat / 4)
 		return
 	}
 	c := &conn{p: p}
-	c.up, c.down, c.acks = pipe{sim: p.sim, loose: p.sim.o.overtake}, pipe{sim: p.sim}, pipe{sim: p.sim}
-	p.conn = c
+	c.up = pipe{sim: p.sim, slow: p.slowUp, loose: p.sim.o.overtake}
+	c.work = pipe{sim: p.sim, slow: p.slowUp}
+	c.down, c.acks = pipe{sim: p.sim, slow: p.slowDown}, pipe{sim: p.sim, slow: p.slowDown}
+	p.conn, p.dials = c, 0
 	c.up.send(func() {
 		if p.conn == c && p.sim.reg.up {
 			c.subscribe()
@@ -735,9 +801,23 @@ func (p *proc) cut(up, down bool, d time.Duration) {
 func (p *proc) stall() {
 	if c := p.conn; c != nil {
 		c.up.stall(p.cutUp)
+		c.work.stall(p.cutUp)
 		c.down.stall(p.cutDown)
 		c.acks.stall(p.cutDown)
 	}
+}
+
+// slow makes what goes one way later, by up to a time, for d.
+func (p *proc) slow(up, down, d time.Duration) {
+	p.sim.trace("%s's link is slow (up %v, down %v) for %v", p.name, up, down, d)
+	set := func(up, down time.Duration) {
+		p.slowUp, p.slowDown = up, down
+		if c := p.conn; c != nil {
+			c.up.slow, c.work.slow, c.down.slow, c.acks.slow = up, up, down, down
+		}
+	}
+	set(up, down)
+	p.sim.in(d, func() { set(0, 0) })
 }
 
 // stallPush holds up only the subscription.

@@ -14,7 +14,9 @@ type storm struct {
 	names  int
 	every  time.Duration // between two faults, on average
 	twins  bool
-	script int // terms that scripts have used
+	hard   bool          // more kinds of faults
+	over   time.Duration // when the last fault is
+	script int           // terms that scripts have used
 }
 
 // newStorm has n nodes and an observer.
@@ -58,7 +60,13 @@ func (w *storm) fault() {
 	i := w.rand.IntN(len(w.nodes))
 	p := w.nodes[i]
 	long := w.between(f/10, 3*f)
-	switch w.rand.IntN(16) {
+	kinds := 16
+	if w.hard {
+		kinds = 20
+	}
+	w.faults++
+	w.over = max(w.over, w.now+long)
+	switch w.rand.IntN(kinds) {
 	case 0, 1:
 		p.pause(long)
 	case 2:
@@ -96,6 +104,18 @@ func (w *storm) fault() {
 			w.names++
 			t := w.member(fmt.Sprintf("n%d.%d (twin)", i, w.names), p.node, p.state.Priority)
 			w.in(3*long, t.kill)
+			w.over = max(w.over, w.now+3*long)
+		}
+	case 16:
+		w.reg.step(w.between(-24*time.Hour, 24*time.Hour))
+	case 17:
+		p.slow(w.between(0, f/2), w.between(0, f/2), long)
+	case 18:
+		p.cut(true, true, 10*long) // far longer than a connection lasts
+		w.over = max(w.over, w.now+10*long)
+	case 19: // all at once, as when the registry's own link fails
+		for _, p := range w.nodes {
+			p.cut(w.rand.IntN(2) == 0, true, long)
 		}
 	}
 }
