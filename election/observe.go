@@ -52,5 +52,8 @@ func (m *Member) Observe(ctx context.Context) iter.Seq2[Observation, error] {
 func (m *Member) sight() (Observation, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.seen, m.changed, m.ended
+	if m.over {
+		return m.record.seen, m.record.changed, m.ending
+	}
+	return m.record.seen, m.record.changed, nil
 }

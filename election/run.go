@@ -2,12 +2,15 @@ package election
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/protocol"
 )
 
 // Run joins a group, campaigns and calls lead each time this member is elected,
-// until ctx ends or lead returns while it leads; see [Member.Run].
+// until ctx ends or lead returns while it leads; see [Member.Run]. Then it leaves
+// the group.
 func Run(ctx context.Context, conn client.Conn, o Options, lead func(ctx context.Context, l *Leadership) error) error {
 	m, err := Join(ctx, conn, o)
 	if err != nil {
@@ -18,15 +21,182 @@ func Run(ctx context.Context, conn client.Conn, o Options, lead func(ctx context
 }
 
 // Run campaigns and calls lead each time this member is elected, on the caller's
-// goroutine. The context given to lead is the leadership.
+// goroutine. The context given to lead is the leadership: it ends Timing.Stop
+// before the lease does, with a *[LostError] as its cause, and with ctx. lead must
+// return then, and does best within Timing.Stop.
+//
+// When lead returns while it leads, Run resigns, which hands over at once, and
+// returns what lead returned. When the leadership was lost, Run waits for lead to
+// return and campaigns again. When ctx ends, Run resigns once lead has returned,
+// and returns what lead returned, or ctx.Err() if that is nil. In each case it
+// waits for the answer to the resign, at most Timing.Silence.
+//
+// Other errors are those of [Member.Campaign].
 func (m *Member) Run(ctx context.Context, lead func(ctx context.Context, l *Leadership) error) error {
-	return m.ended
+	if err := m.enter(); err != nil {
+		return err
+	}
+	defer m.runs.Done()
+	for {
+		l, err := m.elect(ctx, &campaign{ctx: ctx, result: make(chan result, 1)})
+		if err != nil {
+			return err
+		}
+		lost, err := m.work(ctx, l, lead)
+		if lost && ctx.Err() == nil {
+			m.o.Logger.Debug("the work of a lost leadership has ended", "group", m.o.Group, "term", l.Term(), "error", err)
+			continue
+		}
+		<-l.over
+		if err == nil {
+			err = ctx.Err()
+		}
+		return err
+	}
 }
 
-// Campaign blocks until this member is elected.
-func (m *Member) Campaign(ctx context.Context) (*Leadership, error) { return nil, m.ended }
+// enter counts a call of Run, for Close.
+func (m *Member) enter() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ending == nil {
+		m.runs.Add(1)
+	}
+	return m.ending
+}
 
-// Ask asks the present leader to resign, in favour of successor or, if that is
-// empty, of the best candidate that the leader knows. It returns when the request
-// is in the log.
-func (m *Member) Ask(ctx context.Context, successor string) error { return m.ended }
+// work calls lead and tells when it has returned, also when it panics: nobody
+// else would end the leadership.
+func (m *Member) work(ctx context.Context, l *Leadership, lead func(context.Context, *Leadership) error) (lost bool, err error) {
+	defer func() {
+		m.call(func() { lost = m.returned(l, ctx.Err() != nil) })
+	}()
+	return true, lead(l.ctx, l)
+}
+
+// Campaign blocks until this member is elected. When ctx ends first it withdraws,
+// with ctx.Err(). The Leadership's Context has the values of ctx, and outlives it.
+//
+// After Done the holder stops its work and calls [Leadership.Resign] to say so;
+// without that, nobody can lead until the lease is over. One campaign can go on at
+// a time, and none while the member leads: that is protocol.ErrInvalid. Refusals
+// that will not change, such as protocol.ErrDenied, end the campaign and are its
+// error; over others it goes on, see [Status].
+func (m *Member) Campaign(ctx context.Context) (*Leadership, error) {
+	return m.elect(ctx, &campaign{ctx: context.WithoutCancel(ctx), byHand: true, result: make(chan result, 1)})
+}
+
+// campaign is a call that waits for its leadership.
+type campaign struct {
+	ctx    context.Context // the leadership's begins with it
+	byHand bool            // the caller says when the work is over
+	result chan result     // holds one
+}
+
+type result struct {
+	l   *Leadership
+	err error
+}
+
+func (c *campaign) fail(err error) { c.result <- result{err: err} }
+
+func (m *Member) elect(ctx context.Context, c *campaign) (*Leadership, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !m.post(func() { m.stand(c) }) {
+		return nil, m.err()
+	}
+	select {
+	case r := <-c.result:
+		return r.l, r.err
+	case <-ctx.Done():
+		m.call(func() { m.withdraw(c) })
+		return nil, ctx.Err()
+	}
+}
+
+// stand begins a campaign. The rest of a leadership that has ended is waited for.
+func (m *Member) stand(c *campaign) {
+	switch {
+	case m.err() != nil:
+		c.fail(m.err())
+	case m.stands != nil:
+		c.fail(protocol.Errorf(protocol.ErrInvalid, "election %q: this member campaigns already", m.o.Group))
+	case m.leads != nil && m.leads.lost.Load() == nil:
+		c.fail(protocol.Errorf(protocol.ErrInvalid, "election %q: this member leads already", m.o.Group))
+	default:
+		m.stands = c
+		m.step(campaignAsked{})
+	}
+}
+
+// withdraw ends a campaign that nobody waits for, and its leadership.
+func (m *Member) withdraw(c *campaign) {
+	switch {
+	case m.stands == c:
+		m.stands = nil
+		m.step(withdrawAsked{})
+	case m.leads != nil && m.leads.campaign == c:
+		m.returned(m.leads, true)
+	}
+}
+
+// giveUp ends a campaign that is refused.
+func (m *Member) giveUp(err error) {
+	c := m.stands
+	m.stands = nil
+	m.step(withdrawAsked{})
+	c.fail(fmt.Errorf("campaign in %q: %w", m.o.Group, err))
+}
+
+// begun begins a leadership.
+func (m *Member) begun(a leadAction) {
+	c := m.stands
+	m.stands = nil
+	l := &Leadership{m: m, token: a.Token, campaign: c, over: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancelCause(c.ctx)
+	l.until.Store(int64(a.Until))
+	m.leads = l
+	m.o.Logger.Info("leads", "group", m.o.Group, "term", a.Token.Term, "epoch", a.Token.Epoch)
+	c.result <- result{l: l}
+}
+
+// cancelled tells the work to stop.
+func (m *Member) cancelled(a cancelAction) {
+	l := m.leads
+	why := &LostError{l.token, a.Reason}
+	l.lost.Store(why)
+	l.cancel(why)
+	if l.idle {
+		m.step(workStopped{})
+	}
+}
+
+// ended ends a leadership. Only who asked for another one stays a candidate.
+func (m *Member) ended(a lostAction) {
+	m.o.Logger.Info("leads no more", "group", m.o.Group, "term", a.Token.Term, "reason", a.Reason.String())
+	m.lost, m.leads = m.leads, nil
+	if m.stands == nil {
+		m.step(withdrawAsked{})
+	}
+}
+
+// returned notes that the work of a leadership is over, and reports whether the
+// leadership had ended before. Else it ends now, as withdrawn or as resigned.
+func (m *Member) returned(l *Leadership, withdraws bool) (lost bool) {
+	lost = l.lost.Load() != nil
+	if m.leads != l {
+		return lost
+	}
+	l.idle = true
+	switch {
+	case lost:
+		m.step(workStopped{})
+	case withdraws:
+		m.step(withdrawAsked{})
+	default:
+		m.step(resignAsked{})
+	}
+	return lost
+}

@@ -62,6 +62,6 @@ func (x *step) sendResign(term uint64, heir string) {
 	x.send(sendAction{
 		Message:   Message{Kind: KindResign, Term: term, Successor: heir},
 		Condition: protocol.Condition{Term: term, Raise: raise},
-		Until:     x.bench,
+		Until:     x.after(x.Timing.Silence), // then others act by themselves
 	})
 }

@@ -1,0 +1,56 @@
+package election
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// Ask asks the present leader to resign, in favour of successor or, when that is
+// empty, of the best candidate that the leader knows. It returns nil once the
+// request is in the log; that the leader has followed it, Observe tells. Until it
+// is known whether there is a leader, Ask waits.
+//
+// A leader listens to its own node only: the caller has
+// the leader's key, or the group has PlainTrust; else the error is
+// protocol.ErrDenied. It is protocol.ErrNotFound when nobody leads, and
+// protocol.ErrUnsupported when a script does.
+func (m *Member) Ask(ctx context.Context, successor string) error {
+	err := m.ask(ctx, successor)
+	if err != nil && err != m.err() {
+		err = fmt.Errorf("ask the leader of %q to resign: %w", m.o.Group, err)
+	}
+	return err
+}
+
+func (m *Member) ask(ctx context.Context, successor string) error {
+	v, err := m.known(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case v.Leader == "":
+		return protocol.Errorf(protocol.ErrNotFound, "nobody leads (%v)", v.Reason)
+	case v.Plain:
+		return protocol.Errorf(protocol.ErrUnsupported, "%s is a script", v.Leader)
+	case m.o.Plain != PlainTrust && !names(v.Leader, m.conn.Self().Node):
+		return protocol.Errorf(protocol.ErrDenied, "%s resigns only when its own key asks", v.Leader)
+	}
+	request := Message{Kind: KindResign, Node: v.Leader, Term: v.Token.Term, Successor: successor}
+	_, err = m.conn.Publish(ctx, client.Publication{
+		Topic: m.topic, Payload: request.Append(nil, m.o.WallClock()), Urgent: true,
+	}).Wait(ctx)
+	return err
+}
+
+// known waits until it is known who leads, if anybody does.
+func (m *Member) known(ctx context.Context) (View, error) {
+	for o, err := range m.Observe(ctx) {
+		if err != nil || o.Leader != "" || !o.Reason.untold() {
+			return o.View, err
+		}
+	}
+	return View{}, ctx.Err()
+}
