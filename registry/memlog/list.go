@@ -147,6 +147,15 @@ func (l *list[K, V]) insert(x item[K, V]) {
 	l.blocks[p.block] = slices.Insert(l.blocks[p.block], p.at, x)
 }
 
+// clone copies the list.
+func (l *list[K, V]) clone() list[K, V] {
+	c := list[K, V]{blocks: make([][]item[K, V], len(l.blocks)), n: l.n}
+	for i, b := range l.blocks {
+		c.blocks[i] = slices.Clone(b)
+	}
+	return c
+}
+
 // remove takes out the item with a key, if it is there.
 func (l *list[K, V]) remove(k K) {
 	p := l.from(k)

@@ -93,7 +93,7 @@ func (l *Log) streamOf(r *registry.Record) *stream {
 func (l *Log) shareFor(s *stream, sender protocol.NodeID) *share {
 	sh := s.shares[sender]
 	if sh == nil {
-		sh = &share{}
+		sh = &share{account: account{id: sender}}
 		s.shares[sender] = sh
 		s.largest.enter(&sh.account)
 	}
@@ -103,7 +103,7 @@ func (l *Log) shareFor(s *stream, sender protocol.NodeID) *share {
 func (l *Log) senderFor(id protocol.NodeID) *account {
 	a := l.senders[id]
 	if a == nil {
-		a = &account{}
+		a = &account{id: id}
 		l.senders[id] = a
 		l.largest.enter(a)
 	}

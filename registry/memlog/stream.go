@@ -33,6 +33,7 @@ type share struct {
 
 // account is what belongs to one sender, in a stream or in the whole log.
 type account struct {
+	id      protocol.NodeID
 	records records
 	bytes   int64
 	rank    int // in a ranking
@@ -46,11 +47,18 @@ func (s *stream) stats() registry.TopicStats {
 	return t
 }
 
-// ranking has the account with most bytes first.
+// ranking has the account with most bytes first; of two equal ones that with the
+// lower id, so that the same log loses the same messages everywhere.
 type ranking []*account
 
-func (r ranking) Len() int           { return len(r) }
-func (r ranking) Less(i, j int) bool { return r[i].bytes > r[j].bytes }
+func (r ranking) Len() int { return len(r) }
+
+func (r ranking) Less(i, j int) bool {
+	if r[i].bytes != r[j].bytes {
+		return r[i].bytes > r[j].bytes
+	}
+	return r[i].id < r[j].id
+}
 
 func (r ranking) Swap(i, j int) {
 	r[i], r[j] = r[j], r[i]

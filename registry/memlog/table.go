@@ -110,11 +110,13 @@ func (t *table) loadKeys(s registry.State) error {
 		return nil
 	}
 	for p := (place{}); t.keys.at(p) != nil; p = t.keys.next(p) {
-		row := &t.keys.at(p).value
-		e := registry.KeyEntry{Sender: row.sender, Key: row.key[:row.size], Seq: t.keys.at(p).key, Time: row.at, Digest: row.digest}
-		if err := s.Key(e); err != nil {
+		if err := s.Key(t.keys.at(p).value.entry(t.keys.at(p).key)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (r *keyRow) entry(seq protocol.Seq) registry.KeyEntry {
+	return registry.KeyEntry{Sender: r.sender, Key: r.key[:r.size], Seq: seq, Time: r.at, Digest: r.digest}
 }
