@@ -1053,7 +1053,7 @@ func TestPublishesCarryWhatTheyNeed(t *testing.T) {
 		{Attempt: 4, Message: mine(KindHeartbeat), Slot: "heartbeat", Until: ms(950), Condition: protocol.Condition{
 			Topic: "election:group", Epoch: 1, Term: 101,
 		}},
-		{Attempt: 5, Message: mine(KindResign), Until: ms(670 + 1500), Condition: protocol.Condition{
+		{Attempt: 5, Message: mine(KindResign), Until: ms(670 + 500), Condition: protocol.Condition{
 			Topic: "election:group", Epoch: 1, Term: 101, Raise: 102,
 		}},
 	}, sent)
