@@ -62,6 +62,12 @@ func scanItems(b []byte, depth int) (items [][]byte, err error) {
 	return items, err
 }
 
+// isValue reports whether b is one value, strictly, with no space around it.
+func isValue(b []byte) bool {
+	s := scanner{b: b, depth: MaxDepth - 1}
+	return s.value() == nil && s.at == len(b)
+}
+
 func (s *scanner) fault(format string, args ...any) error {
 	return protocol.Errorf(protocol.ErrInvalid, "%s at byte %d", fmt.Sprintf(format, args...), s.at)
 }

@@ -112,7 +112,7 @@ func (s *Swarm) checkOptions(o *PublishOptions) error {
 		return protocol.Errorf(protocol.ErrInvalid, "config %q: version %d is above 2^53-1", s.name, o.Version)
 	}
 	for _, f := range o.Extra {
-		if _, err := scanFields(append(appendName([]byte(`{"":0`), f.Name), append(f.Value, '}')...), MaxDepth, false); err != nil {
+		if !isValue(f.Value) {
 			return protocol.Errorf(protocol.ErrInvalid, "config %q: extra field %q is not JSON", s.name, f.Name)
 		}
 		if reserved[f.Name] {
