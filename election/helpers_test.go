@@ -106,7 +106,9 @@ func (p *pool) run(node string, more ...func(*election.Options)) (stop func()) {
 func (p *pool) runOver(node string, conn client.Conn, more ...func(*election.Options)) (stop func()) {
 	p.t.Helper()
 	m := over(p.t, conn, more...)
+	p.mu.Lock()
 	p.members[node] = m
+	p.mu.Unlock()
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan struct{})
 	go func() {
