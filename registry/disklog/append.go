@@ -1,0 +1,260 @@
+package disklog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
+)
+
+// Append implements registry.Log. It returns after one fsync.
+//
+// An error that is a protocol.ErrUnknownOutcome, and a *FailedError, comes when
+// the disk refused to write: the batch may be there at the next Open, whole or
+// not at all. The log takes nothing more then.
+func (l *Log) Append(b *registry.Batch) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.writable(); err != nil {
+		return err
+	}
+	size, err := l.checkBatch(b)
+	if err != nil {
+		return err
+	}
+	if err := l.room.check(size); err != nil {
+		return err
+	}
+	l.books.begin()
+	for _, r := range b.Records {
+		l.books.add(r)
+	}
+	l.books.expire(l.books.plan.time)
+	return l.carryOut(b)
+}
+
+// checkBatch refuses a batch that cannot be stored, and tells about how much is
+// to be written.
+func (l *Log) checkBatch(b *registry.Batch) (size int64, err error) {
+	last := l.view.head
+	for _, r := range b.Records {
+		if r.Seq <= last {
+			return 0, fmt.Errorf("append seq %d behind %d", r.Seq, last)
+		}
+		if len(r.Slot) > protocol.MaxSlot || len(r.Key) > protocol.MaxKey || len(r.Payload) > protocol.MaxPayload {
+			return 0, fmt.Errorf("append seq %d: slot, key or payload too large", r.Seq)
+		}
+		last = r.Seq
+		size += int64(chargeOf(r))
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if len(e.Table) > maxTable {
+			return 0, fmt.Errorf("append to a table with a name of %d bytes", len(e.Table))
+		}
+		size += int64(len(e.Key) + len(e.Value))
+	}
+	return size, nil
+}
+
+// Purge implements registry.Log. It works on a full disk too.
+func (l *Log) Purge(topic string, upTo protocol.Seq) error {
+	return l.change(func() { l.books.purge(topic, upTo) })
+}
+
+// Expire implements registry.Log. It works on a full disk too.
+func (l *Log) Expire(now protocol.Time) error {
+	return l.change(func() { l.books.expire(now) })
+}
+
+// Retain changes what is kept, at once and from now on.
+func (l *Log) Retain(r registry.Retention) error {
+	return l.change(func() {
+		l.books.keep = r.WithDefaults()
+		l.books.trim()
+	})
+}
+
+func (l *Log) change(f func()) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.writable(); err != nil {
+		return err
+	}
+	l.books.begin()
+	f()
+	return l.carryOut(nil)
+}
+
+// carryOut writes the plan and the batch that it is for, if there is one, and
+// then lets readers see it.
+func (l *Log) carryOut(b *registry.Batch) error {
+	p := l.books.finish()
+	if b == nil && p.idle() {
+		return nil
+	}
+	rows := l.db.NewBatch()
+	err := l.write(rows, p, b)
+	if err == nil {
+		err = l.committer.commit(rows)
+	}
+	if err != nil {
+		l.alarm.fail(err) // the books are ahead of the disk now
+		return uncertain(l.alarm.err.Load())
+	}
+	_ = rows.Close() // only gives memory back
+	l.show(p, b)
+	return nil
+}
+
+// show makes readers see what was written.
+func (l *Log) show(p *plan, b *registry.Batch) {
+	disk := newMoment(l.db, l.alarm)
+	l.mu.Lock()
+	before := l.view.disk
+	l.view.disk = disk
+	l.view.apply(p)
+	if b != nil {
+		for _, r := range b.Records {
+			l.keys.add(r.Seq)
+		}
+		l.keys.forget(b.KeyFloor)
+	}
+	l.mu.Unlock()
+	before.release()
+	l.witness.note(l.epoch.ID, p.head)
+}
+
+// write puts all rows of a change into one batch of the store.
+func (l *Log) write(rows *pebble.Batch, p *plan, b *registry.Batch) error {
+	var errs []error
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	before := l.view.head
+	for i, x := range p.added {
+		if x.gone {
+			continue // a later one of the batch took its place
+		}
+		add(l.writeMessage(rows, x, p.records[i]))
+	}
+	for _, x := range p.removed {
+		if x.seq <= before {
+			add(l.removeMessage(rows, x.seq))
+		}
+	}
+	for s, seq := range p.marks {
+		add(rows.Set(markKey(s), numbersRow(uint64(seq)), nil))
+	}
+	for _, s := range p.merged {
+		add(rows.Delete(markKey(s), nil))
+	}
+	if len(p.merged) > 0 {
+		add(rows.Set(keyForgotten, numbersRow(uint64(p.forgotten)), nil))
+	}
+	if p.head != before {
+		add(rows.Set(keyHead, numbersRow(uint64(p.head), uint64(p.time)), nil))
+	}
+	if b != nil {
+		add(l.writeState(rows, b))
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Log) writeMessage(rows *pebble.Batch, x *stub, r *registry.Record) error {
+	var key [9]byte
+	l.batch = appendRecord(l.batch[:0], r)
+	if err := rows.Set(seqKey(key[:], kindRecord, x.seq), l.batch, nil); err != nil {
+		return err
+	}
+	l.batch = appendIndex(l.batch[:0], x)
+	return rows.Set(seqKey(key[:], kindIndex, x.seq), l.batch, nil)
+}
+
+// removeMessage relies on each row having been written once.
+func (l *Log) removeMessage(rows *pebble.Batch, seq protocol.Seq) error {
+	var key [9]byte
+	if err := rows.SingleDelete(seqKey(key[:], kindRecord, seq), nil); err != nil {
+		return err
+	}
+	return rows.SingleDelete(seqKey(key[:], kindIndex, seq), nil)
+}
+
+// trimEvery is how many keys are forgotten before their rows are removed, all
+// of them with one row.
+const trimEvery = 1 << 16
+
+// writeState writes what a batch has besides messages.
+func (l *Log) writeState(rows *pebble.Batch, b *registry.Batch) error {
+	var errs []error
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for i := range b.Fences {
+		f := &b.Fences[i]
+		add(rows.Set(fenceKey(f.Topic), numbersRow(f.Fence.K, uint64(f.Fence.S)), nil))
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if e.Value == nil {
+			add(rows.Delete(entryKey(e.Table, e.Key), nil))
+		} else {
+			add(rows.Set(entryKey(e.Table, e.Key), entryRow(e.Value), nil))
+		}
+	}
+	add(l.writeKeys(rows, b))
+	return errors.Join(errs...)
+}
+
+// writeKeys writes the keys of a batch as one row, and removes rows of which all
+// keys are forgotten.
+func (l *Log) writeKeys(rows *pebble.Batch, b *registry.Batch) error {
+	var from, to [9]byte
+	if len(b.Records) > 0 {
+		l.batch = l.batch[:0]
+		for _, r := range b.Records {
+			l.batch = appendKey(l.batch, r)
+		}
+		if err := rows.Set(seqKey(from[:], kindKeys, b.Records[0].Seq), l.batch, nil); err != nil {
+			return err
+		}
+	}
+	if b.KeyFloor <= l.keys.floor {
+		return nil
+	}
+	if err := rows.Set(keyFloor, numbersRow(uint64(b.KeyFloor)), nil); err != nil {
+		return err
+	}
+	if b.KeyFloor < l.trimmed+trimEvery {
+		return nil
+	}
+	end, err := l.rowOfKey(b.KeyFloor)
+	if err != nil || end <= l.trimmed {
+		return err
+	}
+	if err := rows.DeleteRange(seqKey(from[:], kindKeys, l.trimmed), seqKey(to[:], kindKeys, end), nil); err != nil {
+		return err
+	}
+	l.trimmed = end
+	return nil
+}
+
+// rowOfKey finds where the row begins in which a seq's key is or would be.
+func (l *Log) rowOfKey(seq protocol.Seq) (protocol.Seq, error) {
+	it, err := l.view.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{kindKeys}, UpperBound: []byte{kindKeys + 1}})
+	if err != nil {
+		return 0, err
+	}
+	var first protocol.Seq
+	if it.SeekLT(seqKey(nil, kindKeys, seq+1)) {
+		first, err = cutSeqKey(it.Key())
+	}
+	return first, errors.Join(err, it.Close())
+}

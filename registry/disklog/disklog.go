@@ -1,0 +1,302 @@
+package disklog
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
+)
+
+// Options of a log. The zero value is a log with the default retention.
+type Options struct {
+	Retention registry.Retention
+
+	// Recent is how many bytes of the newest records stay in memory, so that what
+	// is published goes to its readers without a look at the disk. 0 = 64 MiB,
+	// below 0 none.
+	Recent int64
+
+	// Cache bounds the memory for blocks read from the disk. 0 = 64 MiB.
+	Cache int64
+
+	// Reserve is how many bytes are kept free on the disk: appends that would go
+	// into it are refused with protocol.ErrStorageFull. The store needs them for
+	// its work in the background. 0 = 256 MiB, below 0 nothing is watched, and a
+	// full disk ends the log's life in this process.
+	Reserve int64
+
+	// Now is the clock for the births of epochs; time.Now by default.
+	Now func() time.Time
+
+	Logger *slog.Logger // few lines, and never a payload; nil is silent
+
+	// FS is the file system, for tests; the machine's by default.
+	FS vfs.FS
+}
+
+func (o Options) withDefaults() Options {
+	or := func(n, standard int64) int64 { return max(0, cmp.Or(n, standard)) }
+	o.Recent = or(o.Recent, 64<<20)
+	o.Cache = or(o.Cache, 64<<20)
+	o.Reserve = or(o.Reserve, 256<<20)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	return o
+}
+
+// Log is a registry.Log in a folder.
+type Log struct {
+	dir    string
+	o      Options
+	folder *folder
+	room   *room
+	alarm  *alarm
+	db     *pebble.DB
+	epoch  protocol.Epoch
+
+	// One change at a time. The writer alone changes the view, so it also reads it
+	// without the lock of readers.
+	writing   sync.Mutex
+	books     books
+	committer *committer
+	witness   *witness
+	identity  identity
+	trimmed   protocol.Seq // up to here rows of keys have been removed
+	batch     []byte       // reused for rows
+
+	mu      sync.RWMutex
+	closed  bool
+	closing sync.Once
+	using   sync.WaitGroup // reads; added to under mu unless closed
+	view    view
+	keys    runs
+}
+
+var _ registry.Log = (*Log)(nil)
+
+// Open opens the log in a folder. One that is not there or is empty is made.
+//
+// The errors are *InUseError, *ForeignError, *NewerFormatError and
+// *DamagedError, or the system's.
+func Open(dir string, opts Options) (*Log, error) {
+	l, err := open(dir, opts.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	if err := l.begin(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// open takes the folder and opens the store.
+func open(dir string, o Options) (*Log, error) {
+	l := &Log{dir: dir, o: o, room: newRoom(o.FS, dir, o.Reserve), alarm: newAlarm(dir, o.Logger), view: newView()}
+	folder, err := openFolder(l.room.fs, dir, true)
+	if err != nil {
+		return nil, err
+	}
+	l.folder = folder
+	l.room.ballast.Store(folder.has(fileBallast))
+	l.db, err = openStore(folder, o, l.alarm, false)
+	if err != nil {
+		return nil, errors.Join(err, folder.close())
+	}
+	l.committer = newCommitter(l.db, l.alarm)
+	l.view.disk = newMoment(l.db, l.alarm)
+	return l, nil
+}
+
+func openStore(f *folder, o Options, a *alarm, readOnly bool) (*pebble.DB, error) {
+	cache := pebble.NewCache(o.Cache)
+	defer cache.Unref()
+	opts := storeOptions(f, o, a, cache)
+	opts.ReadOnly = readOnly
+	db, err := pebble.Open(f.path(dirStore), opts)
+	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist)) {
+		return nil, &DamagedError{f.dir, err}
+	}
+	return db, err
+}
+
+// begin reads what the store holds, and takes a new epoch where this is not the
+// log that clients knew.
+func (l *Log) begin() error {
+	if err := l.load(); err != nil {
+		return l.damaged(err)
+	}
+	if err := l.chooseEpoch(); err != nil {
+		return err
+	}
+	w, err := l.folder.openWitness()
+	if err != nil {
+		return err
+	}
+	l.witness = w
+	l.books.open(l.o.Retention, &l.view)
+	l.books.trim()
+	return l.carryOut(nil)
+}
+
+// chooseEpoch begins a new one in a new log, in a restored one, and in one that
+// has lost acknowledged messages.
+func (l *Log) chooseEpoch() error {
+	noted := l.folder.readWitness(l.epoch.ID)
+	lost := noted > l.view.head
+	restored := l.folder.has(fileRestored)
+	if l.epoch.ID != 0 && !lost && !restored {
+		return nil
+	}
+	if l.epoch.ID != 0 {
+		l.o.Logger.Warn("log begins a new epoch", "dir", l.dir, "restored", restored, "lost", lost, "head", l.view.head, "was", noted)
+	}
+	b := l.db.NewBatch()
+	defer b.Close()
+	l.epoch = newEpoch(l.o.Now())
+	l.view.head = max(l.view.head, noted) // no seq comes twice
+	err := errors.Join(
+		b.Set(keyEpoch, numbersRow(uint64(l.epoch.ID), l.epoch.Born), nil),
+		b.Set(keyHead, numbersRow(uint64(l.view.head), uint64(l.view.time)), nil),
+	)
+	if err == nil {
+		err = l.committer.commit(b)
+	}
+	if err == nil && restored {
+		err = l.folder.fs.Remove(l.folder.path(fileRestored))
+	}
+	return err
+}
+
+func newEpoch(now time.Time) protocol.Epoch {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return protocol.Epoch{ID: protocol.EpochID(binary.BigEndian.Uint64(b[:]) | 1), Born: uint64(now.Unix())}
+}
+
+// Epoch implements registry.Log.
+func (l *Log) Epoch() protocol.Epoch { return l.epoch }
+
+// Head implements registry.Log.
+func (l *Log) Head() (protocol.Seq, protocol.Time) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.view.head, l.view.time
+}
+
+// Topic implements registry.Log.
+func (l *Log) Topic(topic string) registry.TopicStats {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if s := l.view.topics[topic]; s != nil {
+		return s.stats()
+	}
+	return registry.TopicStats{Topic: topic}
+}
+
+// Topics implements registry.Log.
+func (l *Log) Topics(after string, limit int) ([]registry.TopicStats, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return nil, protocol.ErrClosed
+	}
+	var page []registry.TopicStats
+	names := &l.view.names
+	for p := names.behind(after); len(page) < limit || limit <= 0; p = names.next(p) {
+		s, ok := names.at(p)
+		if !ok {
+			break
+		}
+		if s.stubs.n > 0 {
+			page = append(page, s.stats())
+		}
+	}
+	return page, nil
+}
+
+// Stats implements registry.Log.
+func (l *Log) Stats() registry.LogStats {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return registry.LogStats{Topics: l.view.filled, Messages: l.view.all.n, Bytes: l.view.bytes, Keys: l.keys.n}
+}
+
+// Close implements registry.Log. It waits for calls under way. After a
+// FailedError the folder stays taken until the process ends.
+func (l *Log) Close() error {
+	var err error
+	l.closing.Do(func() {
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		l.using.Wait()
+		l.writing.Lock()
+		defer l.writing.Unlock()
+		if l.alarm.err.Load() == nil {
+			err = l.release()
+		}
+	})
+	return err
+}
+
+func (l *Log) release() error {
+	l.committer.close()
+	l.view.disk.release()
+	err := l.db.Close()
+	if l.witness != nil {
+		err = errors.Join(err, l.witness.file.Sync(), l.witness.file.Close())
+	}
+	return errors.Join(err, l.folder.close())
+}
+
+// use keeps the log open until done is called.
+func (l *Log) use() (disk *moment, done func(), err error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return nil, nil, protocol.ErrClosed
+	}
+	l.using.Add(1)
+	disk = l.view.disk
+	disk.refs.Add(1)
+	return disk, func() {
+		disk.release()
+		l.using.Done()
+	}, nil
+}
+
+// writable is called with writing held.
+func (l *Log) writable() error {
+	if l.closed { // written before Close waits for writing
+		return protocol.ErrClosed
+	}
+	if failed := l.alarm.err.Load(); failed != nil {
+		return failed
+	}
+	return nil
+}
+
+func (l *Log) row(kind string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &DamagedError{l.dir, fmt.Errorf("%s: %w", kind, err)}
+}

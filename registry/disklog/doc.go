@@ -1,0 +1,2 @@
+// Package disklog is a registry's log in a folder.
+package disklog
