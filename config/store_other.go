@@ -1,0 +1,20 @@
+//go:build !unix && !windows
+
+package config
+
+import (
+	"io/fs"
+	"os"
+)
+
+const noFollow = 0
+
+func isFull(error) bool { return false }
+
+func isReadOnly(error) bool { return false }
+
+func keepOwner(*os.File, fs.FileInfo) error { return nil }
+
+func trustLink(string, fs.FileInfo) error { return nil }
+
+func isUnsyncable(error) bool { return false }

@@ -1,0 +1,24 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+const noFollow = 0
+
+func isFull(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
+}
+
+func isReadOnly(err error) bool { return errors.Is(err, windows.ERROR_WRITE_PROTECT) }
+
+// keepOwner does nothing: here a file has the access of its folder.
+func keepOwner(*os.File, fs.FileInfo) error { return nil }
+
+func trustLink(string, fs.FileInfo) error { return nil }
+
+func isUnsyncable(error) bool { return false }
