@@ -18,18 +18,20 @@ import (
 // protocol.ErrDenied. It is protocol.ErrNotFound when nobody leads, and
 // protocol.ErrUnsupported when a script does.
 func (m *Member) Ask(ctx context.Context, successor string) error {
-	err := m.ask(ctx, successor)
-	if err != nil && err != m.err() {
-		err = fmt.Errorf("ask the leader of %q to resign: %w", m.o.Group, err)
+	if err := m.err(); err != nil {
+		return err
 	}
-	return err
-}
-
-func (m *Member) ask(ctx context.Context, successor string) error {
 	v, err := m.known(ctx)
 	if err != nil {
 		return err
 	}
+	if err := m.ask(ctx, v, successor); err != nil {
+		return fmt.Errorf("ask the leader of %q to resign: %w", m.o.Group, err)
+	}
+	return nil
+}
+
+func (m *Member) ask(ctx context.Context, v View, successor string) error {
 	switch {
 	case v.Leader == "":
 		return protocol.Errorf(protocol.ErrNotFound, "nobody leads (%v)", v.Reason)
@@ -39,7 +41,7 @@ func (m *Member) ask(ctx context.Context, successor string) error {
 		return protocol.Errorf(protocol.ErrDenied, "%s resigns only when its own key asks", v.Leader)
 	}
 	request := Message{Kind: KindResign, Node: v.Leader, Term: v.Token.Term, Successor: successor}
-	_, err = m.conn.Publish(ctx, client.Publication{
+	_, err := m.conn.Publish(ctx, client.Publication{
 		Topic: m.topic, Payload: request.Append(nil, m.o.WallClock()), Urgent: true,
 	}).Wait(ctx)
 	return err
