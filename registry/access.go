@@ -18,7 +18,7 @@ const (
 	RightAdmit     Right = iota + 1 // have a session
 	RightPublish                    // publish on Topic, or raise its fence; send a direct message to To
 	RightSubscribe                  // read Topic, by subscription or inbox, and its fence
-	RightAdmin                      // set Topic's fence
+	RightAdmin                      // an operator's work on Topic, or with none on the registry itself
 	RightRelay                      // publish on behalf of another node
 )
 
@@ -26,9 +26,14 @@ const (
 type Caller struct {
 	Node protocol.NodeID
 	Key  ed25519.PublicKey // proved; rules go by it
+	Hash protocol.KeyHash  // of the key
 	Name string            // told, like Tags: anybody can take any
 	Tags []string
 	Addr net.Addr // where it comes from
+
+	// Labels are those that operators gave the key, in byte order. They change
+	// while a session is there; nobody changes the slice.
+	Labels []string
 }
 
 // Request asks for a right.
@@ -42,14 +47,14 @@ type Request struct {
 	// Topic is what the right is for. With RightSubscribe it can be a pattern:
 	// nil says that all that it matches may be read. An error narrows the
 	// subscription: each topic is then asked for by itself, and the answer holds
-	// as long as the subscription.
+	// as long as the subscription, or until Recheck or a change of the labels.
 	Topic string
 
 	// To is the recipient of a direct message.
 	To protocol.NodeID
 }
 
-// AccessFunc decides. Its error is told to the caller with its code, or as
+// AccessFunc decides, but for Operators, who may do everything. Its error is told to the caller with its code, or as
 // protocol.ErrDenied (protocol.ErrNotAdmitted for RightAdmit) when it has none.
 //
 // It is called for each publish and from many goroutines at once, so it must be
@@ -60,13 +65,16 @@ type AccessFunc func(ctx context.Context, r Request) error
 func AllowAll(context.Context, Request) error { return nil }
 
 // checkBind keeps a registry without rules from strangers.
-func checkBind(addr net.Addr, access AccessFunc) error {
-	if access != nil || isLoopback(addr) {
+func (r *Registry) checkBind(addr net.Addr) error {
+	if !r.unguarded() || isLoopback(addr) {
 		return nil
 	}
 	return protocol.Errorf(protocol.ErrInvalid,
-		"%v is not a loopback address, and without access rules everybody who reaches it may do everything: set Options.Access", addr)
+		"%v is not a loopback address, and everybody who reaches it may do everything: set Options.Access or Options.Admission", addr)
 }
+
+// unguarded reports whether everybody may do everything.
+func (r *Registry) unguarded() bool { return r.o.Access == nil && r.admission.mode == AdmitOpen }
 
 func isLoopback(addr net.Addr) bool {
 	switch a := addr.(type) {
@@ -80,15 +88,40 @@ func isLoopback(addr net.Addr) bool {
 
 // allow asks for a right of this session's node.
 func (s *session) allow(r Request) *protocol.Error {
-	if s.r.o.Access == nil {
+	switch {
+	case s.operator || s.r.unguarded():
 		return nil
+	case s.r.o.Access == nil:
+		return byLabel(r.Right, s.labelled())
 	}
 	code := protocol.ErrDenied
 	if r.Right == RightAdmit {
 		code = protocol.ErrNotAdmitted
 	}
 	r.Caller = s.caller
+	r.Labels = s.labelled()
 	return refusal(s.r.o.Access(s.ctx, r), code)
+}
+
+// byLabel decides where there are no other rules.
+func byLabel(right Right, labels []string) *protocol.Error {
+	switch {
+	case right == RightAdmin && !slices.Contains(labels, LabelAdmin):
+		return protocol.Errorf(protocol.ErrDenied, "for operators")
+	case right == RightRelay && !slices.Contains(labels, LabelRelay):
+		return protocol.Errorf(protocol.ErrDenied, "for relays")
+	}
+	return nil
+}
+
+// setLabels and labelled may be called from any goroutine.
+func (s *session) setLabels(labels []string) { s.labels.Store(&labels) }
+
+func (s *session) labelled() []string {
+	if list := s.labels.Load(); list != nil {
+		return *list
+	}
+	return nil
 }
 
 // rights are those of a narrowed subscription. A log knows them only as far as

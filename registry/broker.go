@@ -14,9 +14,17 @@ type brokerOptions struct {
 	maxKeys    int           // idempotency keys remembered; 1,000,000
 	keyAge     time.Duration // and for how long; 10 minutes
 	maxJoins   int           // topics one node may join; 10,000
-	maxNodes   int           // nodes ever admitted; 100,000
+	maxNodes   int           // nodes in the table; 100,000
 	maxFences  int           // topics with a fence; 1,000,000
 	nodeFences int           // those of them that one node has made; 10,000
+
+	maxTokens    int // join tokens; 10,000
+	maxStandings int // keys that something was said about; 200,000
+
+	// spared fences are not for nodes that nobody has vouched for, in a registry
+	// that lets in anybody; none by default.
+	spared int
+	listed map[protocol.KeyHash]struct{} // keys that the configuration names
 }
 
 func (o brokerOptions) withDefaults() brokerOptions {
@@ -31,6 +39,8 @@ func (o brokerOptions) withDefaults() brokerOptions {
 	or(&o.maxNodes, 100_000)
 	or(&o.maxFences, 1_000_000)
 	or(&o.nodeFences, 10_000)
+	or(&o.maxTokens, 10_000)
+	or(&o.maxStandings, 200_000)
 	if o.keyAge == 0 {
 		o.keyAge = 10 * time.Minute
 	}
@@ -38,7 +48,7 @@ func (o brokerOptions) withDefaults() brokerOptions {
 }
 
 // broker decides what enters the log and keeps what is decided by: the seq, the
-// fences, the idempotency keys, and the nodes with their inboxes.
+// fences, the idempotency keys, the nodes with their inboxes, and who may be one.
 //
 // It is a machine without I/O. A change takes effect on the next call and is
 // staged; once the staged batch is in the log, commit makes it last, and when it
@@ -58,6 +68,8 @@ type broker struct {
 	nodeTable
 	inboxes
 	instances
+	standings
+	tokenTable
 
 	batch  Batch
 	before struct { // as of the last commit
@@ -83,6 +95,8 @@ func newBroker(epoch protocol.Epoch, opts brokerOptions) *broker {
 		nodeTable:  newNodeTable(),
 		inboxes:    newInboxes(),
 		instances:  make(instances),
+		standings:  newStandings(),
+		tokenTable: newTokenTable(),
 	}
 }
 
@@ -216,6 +230,7 @@ func (b *broker) accept(now protocol.Time, sender protocol.NodeID, p *protocol.P
 	}
 	r.Seal() // copies payload and key
 	b.passConditions(sender, p, b.seq)
+	b.speaks(sender)
 	b.keys.add(keyRow{key, digest, b.seq, b.time})
 	b.batch.Records = append(b.batch.Records, r)
 	return answer{Ack: protocol.Ack{N: p.N, Seq: r.Seq, Time: r.Time}, Record: r}

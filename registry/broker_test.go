@@ -156,6 +156,11 @@ type state struct {
 	Joined  map[protocol.NodeID][]string
 	Members map[string][]protocol.NodeID
 	Cursors map[protocol.NodeID]protocol.Seq
+	Spoken  map[protocol.NodeID]struct{}
+	Keyring map[protocol.KeyHash]protocol.KeyEntry
+	Judged  []protocol.KeyHash
+	Tokens  map[protocol.TokenID]joinToken
+	Made    []protocol.TokenID
 }
 
 func dump(b *broker) state {
@@ -164,6 +169,8 @@ func dump(b *broker) state {
 		Nodes: b.nodes(0, 0, ""), Online: b.online,
 		Joined: make(map[protocol.NodeID][]string), Members: make(map[string][]protocol.NodeID),
 		Cursors: make(map[protocol.NodeID]protocol.Seq),
+		Spoken:  maps.Clone(b.spoken), Keyring: maps.Clone(b.standingOf), Judged: slices.Clone(b.judged),
+		Tokens: maps.Clone(b.tokens), Made: slices.Clone(b.made),
 	}
 	for place := b.keys.first; place < b.keys.next(); place++ {
 		s.Keys = append(s.Keys, *b.keys.row(place))
@@ -249,6 +256,7 @@ func TestAcceptedMessageIsRecordedWhole(t *testing.T) {
 	require.Equal(t, &Batch{
 		Records: []*Record{a.Record},
 		Fences:  []FenceEntry{{"election:g", protocol.Fence{K: 6, S: 2}}},
+		Entries: []Entry{{tableSenders, nodeKey(3), joinRow()}}, // its first
 	}, d.staged())
 
 	// The caller's memory is the caller's again.
@@ -302,8 +310,8 @@ func TestAbortLeavesNoTrace(t *testing.T) {
 		require.Nil(t, d.join(1, []string{"y"}, true))
 		_, fault := d.setFence(1, "other", thisEpoch, uint64(round))
 		require.Nil(t, fault)
-		require.Nil(t, d.admitAs(d.now, node, make(ed25519.PublicKey, 32), "name", []string{"tag"}))
-		require.Nil(t, d.admitAs(d.now, 1, make(ed25519.PublicKey, 32), "another name", nil))
+		d.enroll(d.now, node, make(ed25519.PublicKey, 32), "name", []string{"tag"})
+		d.enroll(d.now, 1, make(ed25519.PublicKey, 32), "another name", nil)
 		d.leave(d.now, 1)
 		d.leave(d.now, node)
 		d.clearInbox(1, d.seq)
@@ -425,5 +433,6 @@ func TestBrokerDefaults(t *testing.T) {
 	require.Equal(t, brokerOptions{
 		maxPayload: 1 << 20, maxKeys: 1_000_000, keyAge: 10 * time.Minute,
 		maxJoins: 10_000, maxNodes: 100_000, maxFences: 1_000_000, nodeFences: 10_000,
+		maxTokens: 10_000, maxStandings: 200_000,
 	}, brokerOptions{}.withDefaults())
 }

@@ -27,8 +27,17 @@ func (b *broker) fencesFault(node protocol.NodeID, fresh int) *protocol.Error {
 		return protocol.Errorf(protocol.ErrLimit, "this node has made %d fences, maximum %d", b.madeBy[node], b.opts.nodeFences)
 	case len(b.fences)+fresh > b.opts.maxFences:
 		return protocol.Errorf(protocol.ErrLimit, "no room for another topic with a fence")
+	case b.opts.spared > 0 && len(b.fences)+fresh > b.opts.maxFences-b.opts.spared && !b.trusted(node):
+		return protocol.Errorf(protocol.ErrLimit, "the room for fences that is left is for nodes that an operator knows")
 	}
 	return nil
+}
+
+// trusted reports whether an operator has vouched for a node.
+func (b *broker) trusted(node protocol.NodeID) bool {
+	key := protocol.KeyHashOf(b.nodesByID[node].Key)
+	_, listed := b.opts.listed[key]
+	return listed || b.vouchedFor(key)
 }
 
 // fence is the state of a topic's fence.

@@ -36,6 +36,16 @@ func FuzzSession(f *testing.F) {
 		{&protocol.GetInfo{ID: 1}, &protocol.GetNodes{ID: 2, Limit: 1}, &protocol.GetTopics{ID: 3, Pattern: "jobs.*", Limit: 1 << 62}},
 		{&protocol.GetFence{ID: 1, Topic: "jobs.a"}, &protocol.SetFence{ID: 2, Topic: "jobs.a", Epoch: 7, K: 3}},
 		{&protocol.Subscribe{Pattern: "jobs.*", Start: protocol.StartAll}, &protocol.Subscribe{Source: protocol.SourceInbox, Start: protocol.StartLast}},
+		{
+			&protocol.CreateToken{ID: 1, Token: protocol.TokenID{1}, Uses: 1, Lifetime: 1 << 62, Labels: []string{"l"}},
+			&protocol.CreateToken{ID: 2, Token: protocol.TokenID{2}}, &protocol.RevokeToken{ID: 3, Token: protocol.TokenID{1}},
+			&protocol.GetTokens{ID: 4, After: []byte{1}, Limit: 1},
+		},
+		{
+			&protocol.SetKey{ID: 1, Key: protocol.KeyHash{1}, Standing: protocol.StandingRevoked, Add: []string{"b", "a"}},
+			&protocol.SetKey{ID: 2, Key: protocol.KeyHash{1}, Drop: []string{"b", "a"}}, &protocol.GetKeys{ID: 3, Limit: 1},
+		},
+		{pub(func(p *protocol.Publish) { p.Flags = 2 }), &protocol.ForgetNode{ID: 1, Node: 9}, &protocol.PurgeTopic{ID: 2, Topic: "jobs.a", UpTo: 1}, &protocol.DeleteTopic{ID: 3, Topic: "jobs.a"}},
 		{&protocol.Subscribe{Pattern: "*", Start: protocol.StartSince, Since: 5, After: 1, Epoch: 7}},
 	} {
 		f.Add(encode(seed...))

@@ -81,8 +81,9 @@ func (s *session) admit(f *protocol.Hello) *protocol.Error {
 		old.end(protocol.Errorf(protocol.ErrNotConnected, "a newer session of the same client took its place"))
 		<-old.ended
 	}
-	refused = s.r.seq.note(func(b *broker, now protocol.Time) *protocol.Error {
-		_, fault := b.admit(now, s.caller.Key, s.caller.Name, s.caller.Tags)
+	refused = s.enroll(s.applicant(f), func(b *broker, now protocol.Time, a *applicant) *protocol.Error {
+		labels, fault := b.letIn(now, a)
+		s.setLabels(labels)
 		if fault == nil && s.r.seq.shared != nil && f.Instance != (protocol.Instance{}) {
 			b.claim(s.claim.shared(), &s.over)
 		}
@@ -92,6 +93,20 @@ func (s *session) admit(f *protocol.Hello) *protocol.Error {
 		s.r.exit(s)
 	}
 	return refused
+}
+
+// enroll makes the node one of the registry's. The use of a join token has to be
+// in the log; that a node is here need not.
+func (s *session) enroll(a *applicant, letIn func(*broker, protocol.Time, *applicant) *protocol.Error) *protocol.Error {
+	uses := false
+	if a.brought {
+		s.r.seq.view(func(b *broker) { uses = b.wouldUse(s.r.seq.registryTime(), a) })
+	}
+	change := func(b *broker, now protocol.Time) *protocol.Error { return letIn(b, now, a) }
+	if uses {
+		return s.r.seq.change(change)
+	}
+	return s.r.seq.note(change)
 }
 
 // farewell tells a client why it is refused, and when to come back, before the

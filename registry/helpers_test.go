@@ -43,12 +43,18 @@ type world struct {
 // the test, or inside of a bubble with close.
 func start(t testing.TB, o registry.Options) *world {
 	t.Helper()
+	if o.Access == nil {
+		o.Access = registry.AllowAll
+	}
+	return startBare(t, o)
+}
+
+// startBare is start without rules that let everybody do everything.
+func startBare(t testing.TB, o registry.Options) *world {
+	t.Helper()
 	w := &world{t: t, net: simnet.New(simnet.Options{Latency: time.Millisecond})}
 	if o.Log == nil {
 		o.Log = memlog.New(memlog.Options{})
-	}
-	if o.Access == nil {
-		o.Access = registry.AllowAll
 	}
 	o.Key = key("registry")
 	w.log = o.Log

@@ -60,6 +60,7 @@ const (
 	OpGetInfo
 	OpGetNodes
 	OpGetTopics
+	OpOperate // any request of operators but OpSetFence
 )
 
 // Operation is one thing that a client asks for.

@@ -7,41 +7,34 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-// nodeTable knows every node that was ever admitted. A node id belongs to the
-// key that was admitted with it first, for good.
+// nodeTable knows every node that was ever admitted and not forgotten. A node id
+// belongs to the key that was admitted with it first.
 type nodeTable struct {
 	nodesByID map[protocol.NodeID]protocol.Node
 	nodeIDs   []protocol.NodeID // rising
 	online    int               // nodes with a session
+
+	spoken       map[protocol.NodeID]struct{} // nodes that have published
+	crowdedUntil protocol.Time                // nobody is looked for who could go
 }
 
 func newNodeTable() nodeTable {
-	return nodeTable{nodesByID: make(map[protocol.NodeID]protocol.Node)}
-}
-
-// admit begins a session of the node with this key, whose Hello.Check is done. The
-// error is ErrNodeIDTaken when its id belongs to another key.
-func (b *broker) admit(now protocol.Time, key ed25519.PublicKey, name string, tags []string) (protocol.NodeID, *protocol.Error) {
-	id := protocol.NodeIDOf(key)
-	return id, b.admitAs(now, id, key, name, tags)
-}
-
-// admitAs is admit for an id that is not made from the key: a real Pilot id.
-func (b *broker) admitAs(now protocol.Time, id protocol.NodeID, key ed25519.PublicKey, name string, tags []string) *protocol.Error {
-	n, known := b.nodesByID[id]
-	switch {
-	case known && !n.Key.Equal(key):
-		return protocol.Errorf(protocol.ErrNodeIDTaken, "node %d", id)
-	case !known && len(b.nodesByID) >= b.opts.maxNodes:
-		return protocol.Errorf(protocol.ErrLimit, "no room for another node")
+	return nodeTable{
+		nodesByID: make(map[protocol.NodeID]protocol.Node),
+		spoken:    make(map[protocol.NodeID]struct{}),
 	}
+}
+
+// enroll begins a session of a node that may have one. The id is made from the
+// key, or a real Pilot id.
+func (b *broker) enroll(now protocol.Time, id protocol.NodeID, key ed25519.PublicKey, name string, tags []string) {
+	n := b.nodesByID[id]
 	n.ID, n.Key, n.Name, n.Tags = id, slices.Clone(key), name, slices.Clone(tags)
 	n.Online++
 	b.seen(now, n)
-	return nil
 }
 
-// leave ends a session that admit began.
+// leave ends a session that enroll began.
 func (b *broker) leave(now protocol.Time, id protocol.NodeID) {
 	n, ok := b.nodesByID[id]
 	if !ok || n.Online == 0 {

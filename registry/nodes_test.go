@@ -10,6 +10,14 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
+// admit lets in a key that the configuration names.
+func (d *trial) admit(now protocol.Time, key ed25519.PublicKey, name string, tags []string) (protocol.NodeID, *protocol.Error) {
+	_, fault := d.letIn(now, &applicant{
+		key: key, hash: protocol.KeyHashOf(key), name: name, tags: tags, mode: AdmitKnown, listed: true,
+	})
+	return protocol.NodeIDOf(key), fault
+}
+
 func publicKey(n byte) ed25519.PublicKey { return bytes.Repeat([]byte{n}, ed25519.PublicKeySize) }
 
 func TestNodesComeAndGo(t *testing.T) {
@@ -50,7 +58,7 @@ func TestNodeIDBelongsToItsFirstKey(t *testing.T) {
 	d := newTrial(t, brokerOptions{})
 	mine, theirs := publicKey(1), publicKey(2)
 	id := protocol.NodeIDOf(mine)
-	require.Nil(t, d.admitAs(1000, id, theirs, "first", nil))
+	d.enroll(1000, id, theirs, "first", nil)
 	d.leave(1000, id)
 	d.store()
 	for range 2 {
@@ -61,7 +69,7 @@ func TestNodeIDBelongsToItsFirstKey(t *testing.T) {
 		require.Equal(t, "first", d.nodes(0, 0, "")[0].Name)
 		d.restart()
 	}
-	require.Nil(t, d.admitAs(3000, id, theirs, "first", nil))
+	d.enroll(3000, id, theirs, "first", nil)
 }
 
 func TestAdmissionIsBounded(t *testing.T) {
@@ -80,7 +88,7 @@ func TestAdmissionIsBounded(t *testing.T) {
 func TestNodePages(t *testing.T) {
 	d := newTrial(t, brokerOptions{})
 	for _, id := range []protocol.NodeID{30, 10, 40, 20} {
-		require.Nil(t, d.admitAs(1, id, publicKey(byte(id)), "", nil))
+		d.enroll(1, id, publicKey(byte(id)), "", nil)
 	}
 	for _, node := range []protocol.NodeID{40, 10, 25, 20} { // 25 was never admitted here
 		require.Nil(t, d.join(node, []string{"a"}, false))

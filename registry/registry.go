@@ -27,9 +27,14 @@ type Options struct {
 	Key         ed25519.PrivateKey
 	Successions []protocol.Succession
 
-	// Access decides who may do what. Nil lets everybody do everything, operators'
-	// work included, and is refused for sockets that others than this machine
-	// reach.
+	// Admission says who has a session. Where it lets in everybody and Access is
+	// nil, everybody may do everything, operators' work included, which is refused
+	// for sockets that others than this machine reach.
+	Admission Admission
+
+	// Access decides what those may do who are let in; it is asked for RightAdmit
+	// too. Nil leaves publishing and subscribing to all of them, and the rest to
+	// those with LabelAdmin and LabelRelay.
 	Access AccessFunc
 
 	Limits Limits
@@ -85,6 +90,8 @@ type Registry struct {
 	index   *index
 	seq     *sequencer
 
+	admission admission
+
 	ctx      context.Context // ends with Close; its cause tells the clients why
 	end      context.CancelCauseFunc
 	work     sync.WaitGroup // listeners and sessions
@@ -139,22 +146,35 @@ func New(o Options) (*Registry, error) {
 		accounts:   make(map[string]*account),
 		handshakes: newBucket(o.Limits.Handshakes),
 	}
-	b := newBroker(r.epoch, brokerOptions{maxPayload: o.Limits.Payload})
+	if r.admission, err = o.Admission.prepare(); err != nil {
+		return nil, err
+	}
+	b := newBroker(r.epoch, r.brokerOptions())
 	if err := b.load(o.Log); err != nil {
 		return nil, err
 	}
 	r.ctx, r.end = context.WithCancelCause(context.Background())
 	r.seq = newSequencer(o.Log, b, r.index, o.Hooks, o.Now)
 	r.seq.tidy = r.tidy
+	r.seq.judged = r.judged
 	r.seq.lost = func(err error) { r.lines.warn("the log of others not followed", "error", err) }
 	go r.seq.run()
 	return r, nil
 }
 
+func (r *Registry) brokerOptions() brokerOptions {
+	o := brokerOptions{maxPayload: r.limits.Payload, listed: r.admission.listed}
+	if r.admission.mode == AdmitOpen {
+		// Strangers come under as many keys as they like.
+		o.spared = o.withDefaults().maxFences / 4
+	}
+	return o
+}
+
 // Serve takes sessions from pc until the registry is closed; the error is then
 // nil. pc stays the caller's. Several sockets may be served at once.
 func (r *Registry) Serve(pc net.PacketConn) error {
-	if err := checkBind(pc.LocalAddr(), r.o.Access); err != nil {
+	if err := r.checkBind(pc.LocalAddr()); err != nil {
 		return err
 	}
 	l, err := link.Listen(pc, r.linkConfig())
@@ -174,7 +194,7 @@ func (r *Registry) Listen(addr string) (net.Addr, error) {
 	if err != nil {
 		return nil, protocol.Errorf(protocol.ErrInvalid, "%v", err)
 	}
-	if err := checkBind(at, r.o.Access); err != nil {
+	if err := r.checkBind(at); err != nil {
 		return nil, err
 	}
 	l, err := link.ListenUDP(addr, r.linkConfig())

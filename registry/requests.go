@@ -71,6 +71,28 @@ func operation(f protocol.Frame) (op Op, id uint64, topic string) {
 	case *protocol.GetTopics:
 		return OpGetTopics, f.ID, f.Pattern
 	}
+	return operatorsOperation(f)
+}
+
+func operatorsOperation(f protocol.Frame) (op Op, id uint64, topic string) {
+	switch f := f.(type) {
+	case *protocol.CreateToken:
+		return OpOperate, f.ID, ""
+	case *protocol.GetTokens:
+		return OpOperate, f.ID, ""
+	case *protocol.RevokeToken:
+		return OpOperate, f.ID, ""
+	case *protocol.SetKey:
+		return OpOperate, f.ID, ""
+	case *protocol.GetKeys:
+		return OpOperate, f.ID, ""
+	case *protocol.ForgetNode:
+		return OpOperate, f.ID, ""
+	case *protocol.PurgeTopic:
+		return OpOperate, f.ID, f.Topic
+	case *protocol.DeleteTopic:
+		return OpOperate, f.ID, f.Topic
+	}
 	return 0, 0, ""
 }
 
@@ -110,7 +132,7 @@ func (s *session) answer(op Op, topic string, f protocol.Frame) (protocol.Frame,
 	case *protocol.GetTopics:
 		return s.getTopics(f)
 	}
-	return nil, protocol.Errorf(protocol.ErrUnsupported, "frame of type %d", f.Type())
+	return s.operate(f)
 }
 
 func (s *session) getFence(f *protocol.GetFence) (protocol.Frame, *protocol.Error) {

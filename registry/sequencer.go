@@ -71,7 +71,8 @@ type sequencer struct {
 	index  *index
 	hooks  *Hooks
 	now    func() time.Time
-	lost   func(error) // told when a shared log cannot be followed
+	judged func(*broker, protocol.KeyHash) // told what was said about a key
+	lost   func(error)                     // told when a shared log cannot be followed
 
 	head      atomic.Uint64 // seq up to which readers may read
 	published atomic.Uint64
@@ -317,6 +318,7 @@ func (q *sequencer) store() error {
 		return err
 	}
 	q.rejoin(batch)
+	q.tellJudged(batch)
 	if n := len(batch.Records); n > 0 {
 		q.head.Store(uint64(batch.Records[n-1].Seq))
 		q.published.Add(uint64(n))
@@ -379,6 +381,15 @@ func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 			it.refuse = refuseWith(it.pub.N, told)
 		}
 		q.broker.abort()
+	}
+}
+
+// tellJudged lets the sessions of keys know what was said about these.
+func (q *sequencer) tellJudged(batch *Batch) {
+	for i := range batch.Entries {
+		if e := &batch.Entries[i]; e.Table == tableStandings && len(e.Key) == len(protocol.KeyHash{}) {
+			q.judged(q.broker, protocol.KeyHash([]byte(e.Key)))
+		}
 	}
 }
 

@@ -37,8 +37,13 @@ type session struct {
 	account *account
 
 	// Complete from hello on:
-	caller Caller
-	claim  claim
+	caller   Caller
+	hash     protocol.KeyHash
+	operator bool
+	claim    claim
+
+	labels atomic.Pointer[[]string]
+	rules  atomic.Uint64 // rises when rights may have changed
 
 	admitted      atomic.Bool
 	over          atomic.Bool // see job.over
@@ -58,6 +63,9 @@ func newSession(r *Registry, l *link.Session) *session {
 		claim:  claim{key: string(l.PeerKey())},
 		since:  time.Now(),
 	}
+	s.hash = protocol.KeyHashOf(l.PeerKey())
+	s.caller.Hash = s.hash
+	_, s.operator = r.admission.operators[s.hash]
 	s.ctx, s.end = context.WithCancelCause(r.ctx)
 	return s
 }

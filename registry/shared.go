@@ -72,14 +72,7 @@ func (b *broker) applyEntry(e Entry) error {
 	if e.Value != nil {
 		return b.loadEntry(e)
 	}
-	if e.Table != tableJoins {
-		return nil
-	}
-	id, topic, err := cutNodeKey(e.Key)
-	if err == nil {
-		b.takeOut(id, topic)
-	}
-	return err
+	return b.dropEntry(e)
 }
 
 // Claim is that a session of a client process began, so that an earlier one is
@@ -149,6 +142,7 @@ func (q *sequencer) take() error {
 			return err
 		}
 		q.rejoin(batch)
+		q.tellJudged(batch)
 		if n := len(batch.Records); n > 0 {
 			q.head.Store(uint64(batch.Records[n-1].Seq))
 			q.index.wake(batch.Records)

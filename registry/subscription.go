@@ -28,6 +28,7 @@ type subscription struct {
 	// Owned by write:
 	sel      Selection
 	rights   *rights      // nil when all of it may be read
+	asked    uint64       // of the session's rules
 	position protocol.Seq // scanned up to here
 	floor    protocol.Seq // what was evicted up to here is no gap, or told already
 }
@@ -67,7 +68,7 @@ func (s *session) serveSubscription(ch *link.Channel, f *protocol.Subscribe) err
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		if err := sub.write(ctx, &open); ctx.Err() == nil {
-			ch.Reset(refusal(err, protocol.ErrInternal).Code) // which ends Next below
+			sub.stop(err) // which ends Next below
 		}
 	})
 	// The client has nothing more to say, but ends the subscription by ending the
@@ -102,6 +103,7 @@ func (sub *subscription) admit(f *protocol.Subscribe, open *opening) *protocol.E
 	if err := f.Check(); err != nil {
 		return refusal(err, protocol.ErrInvalid)
 	}
+	sub.asked = s.rules.Load()
 	if f.Source == protocol.SourcePattern {
 		if refused := s.allow(Request{Right: RightSubscribe, Topic: f.Pattern}); refused != nil {
 			if protocol.IsExact(f.Pattern) || refused.Code != protocol.ErrDenied {
@@ -164,8 +166,7 @@ func (sub *subscription) begin(f *protocol.Subscribe, open *opening) (refused *p
 		sub.sel.Direct = s.caller.Node
 	}
 	if open.began.Narrowed || sub.source == protocol.SourceInbox && s.r.o.Access != nil {
-		sub.rights = newRights(s)
-		sub.sel.Readable = sub.rights.readable
+		sub.narrow()
 	}
 	open.history = sub.sel
 	open.history.LastPerTopic = f.Start == protocol.StartLast
@@ -244,6 +245,9 @@ func (p *portion) free() {
 
 // forward sends what the selection has up to a seq.
 func (sub *subscription) forward(ctx context.Context, sel *Selection, upTo protocol.Seq) error {
+	if err := sub.recheck(sel); err != nil {
+		return err
+	}
 	if sub.position >= upTo {
 		return nil
 	}
@@ -251,6 +255,9 @@ func (sub *subscription) forward(ctx context.Context, sel *Selection, upTo proto
 	defer p.free()
 	for sub.position < upTo {
 		if err := sub.s.hold(ctx, sub.s.r.hooks.Push); err != nil {
+			return err
+		}
+		if err := sub.recheck(sel); err != nil {
 			return err
 		}
 		if err := sub.read(sel, upTo, p); err != nil {
