@@ -389,7 +389,7 @@ func (m *Member) end() {
 	m.tasks.Wait()
 	for _, s := range m.out {
 		_, _, err := s.pending.Result()
-		s.finish(err)
+		s.finish(fmt.Errorf("%w: %w", protocol.ErrNotConnected, err)) // see finished
 	}
 	m.mu.Lock()
 	m.over = true
