@@ -42,6 +42,8 @@ func (e *FileError) Hint() string {
 		return "let this user write to the folder of the file, or choose another path"
 	case protocol.ErrNotFound:
 		return "make the folder that the file is to be in"
+	case protocol.ErrInvalid:
+		return "name a file in a folder that exists"
 	default:
 		return ""
 	}
@@ -68,6 +70,8 @@ func codeOfFile(err error, other protocol.Code) protocol.Code {
 		return protocol.ErrDenied
 	case errors.Is(err, fs.ErrNotExist):
 		return protocol.ErrNotFound
+	case isBadPath(err):
+		return protocol.ErrInvalid
 	case errors.Is(err, errTooLarge):
 		return protocol.ErrTooLarge
 	}

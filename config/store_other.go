@@ -13,6 +13,8 @@ func isFull(error) bool { return false }
 
 func isReadOnly(error) bool { return false }
 
+func isBadPath(error) bool { return false }
+
 func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
 func trustLink(string, fs.FileInfo) error { return nil }

@@ -19,6 +19,12 @@ func isFull(err error) bool {
 
 func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
 
+// isBadPath tells of a path at which no file can be.
+func isBadPath(err error) bool {
+	return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG) ||
+		errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ELOOP)
+}
+
 // isUnsyncable tells of a file system that cannot sync a folder.
 func isUnsyncable(err error) bool { return errors.Is(err, syscall.EINVAL) }
 

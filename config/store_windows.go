@@ -16,6 +16,11 @@ func isFull(err error) bool {
 
 func isReadOnly(err error) bool { return errors.Is(err, windows.ERROR_WRITE_PROTECT) }
 
+// isBadPath tells of a path at which no file can be.
+func isBadPath(err error) bool {
+	return errors.Is(err, windows.ERROR_DIRECTORY) || errors.Is(err, windows.ERROR_INVALID_NAME)
+}
+
 // keepOwner does nothing: here a file has the access of its folder.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
