@@ -71,7 +71,7 @@ func TestHistoryAfterRetention(t *testing.T) {
 func TestHistoryOverAResetFence(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := dial(t, reg, "a")
-		s := open(t, c)
+		s := openSwarm(t, c)
 		publish(t, s, 500, `{"v":500}`)
 		_, err := c.SetFence(t.Context(), topic, reg.Epoch().ID, 3)
 		require.NoError(t, err)

@@ -67,7 +67,7 @@ func (s *Swarm) window(ctx context.Context, epoch protocol.EpochID, lo, hi proto
 // Window widths in seqs, and how many documents of one make the next wider or
 // narrower.
 const (
-	firstWindow = 1 << 10
+	firstWindow = 1 << 4
 	fewFound    = 64
 	manyFound   = 1 << 10
 )

@@ -49,9 +49,8 @@ type state struct {
 	ready   bool         // what the log retains is known
 	looking bool
 	lookAt  moment // after a look failed
-	latest  ref    // the newest update
-	staged  ref    // the newest document of a rollout
-	open    uint64 // the staged version that has reached this agent
+	shelf
+	open uint64 // the staged version that has reached this agent
 
 	// This agent.
 	applied ref
@@ -67,6 +66,52 @@ type state struct {
 	shown  Change // the last hold, pin or lag that was shown
 	told   report
 	tellAt moment
+}
+
+// shelf is what was read of the log.
+type shelf struct {
+	latest ref // the newest update
+	staged ref // the newest document of a rollout
+}
+
+// top is the highest version.
+func (s *shelf) top() uint64 { return max(s.latest.Version, s.staged.Version) }
+
+// isStaged reports whether a rollout is going on.
+func (s *shelf) isStaged() bool { return s.staged.Version > s.latest.Version }
+
+// place takes a document in and reports whether that changes anything. Of two
+// with one version the first counts; as long as the log is not known, one found
+// by looking back can lie before what was read meanwhile.
+func (s *shelf) place(d ref, settled bool) (news bool, v Void) {
+	switch {
+	case d.Version == s.latest.Version:
+		if same := d.is(s.latest); same || settled || d.Seq > s.latest.Seq {
+			return false, takenUnless(same)
+		}
+	case d.Version == s.staged.Version:
+		same := d.is(s.staged)
+		if !same || d.Staged || d.Version < s.latest.Version {
+			return false, takenUnless(same)
+		}
+		// The rollout is complete.
+	case d.Version < s.latest.Version,
+		d.Version < s.staged.Version && (d.Staged || d.Seq > s.staged.Seq):
+		return false, VoidOld
+	}
+	if d.Staged {
+		s.staged = d
+	} else {
+		s.latest = d
+	}
+	return true, 0
+}
+
+func takenUnless(same bool) Void {
+	if same {
+		return 0
+	}
+	return VoidTaken
 }
 
 // outcome is what became of a document that is not in use.
@@ -126,12 +171,6 @@ func (s *state) deadline() moment {
 	}
 	return at
 }
-
-// top is the highest version of the log.
-func (s *state) top() uint64 { return max(s.latest.Version, s.staged.Version) }
-
-// isStaged reports whether a rollout is going on.
-func (s *state) isStaged() bool { return s.staged.Version > s.latest.Version }
 
 // goal is what this agent is to have, by the log.
 func (s *state) goal() ref {
@@ -207,42 +246,13 @@ func (e documentRead) happen(x *turn) {
 	}
 }
 
-// place takes a document in. Of two with one version the first counts. Those that
-// a look finds can lie before what was read meanwhile.
 func (x *turn) place(d ref) Void {
-	switch {
-	case d.Version == x.latest.Version:
-		if !x.ready && d.Seq < x.latest.Seq {
-			x.latest = d // a look finds the first of several
-		}
-		return takenUnless(d.is(x.latest))
-	case d.Version == x.staged.Version:
-		if !d.Staged && d.is(x.staged) && d.Version > x.latest.Version {
-			x.latest = d // the rollout is complete
-			return 0
-		}
-		return takenUnless(d.is(x.staged))
-	case d.Version < x.latest.Version,
-		d.Version < x.staged.Version && (d.Staged || d.Seq > x.staged.Seq):
-		return VoidOld
-	}
-	if d.Staged {
-		x.staged = d
-	} else {
-		x.latest = d
-	}
-	if d.Version > x.highest {
+	news, v := x.shelf.place(d, x.ready)
+	if news && d.Version > x.highest {
 		x.highest = d.Version
 		x.show(ChangeAnnounced, d.Version, "")
 	}
-	return 0
-}
-
-func takenUnless(same bool) Void {
-	if same {
-		return 0
-	}
-	return VoidTaken
+	return v
 }
 
 // A fence with a message that was not read: it lies before the subscription, or
@@ -285,7 +295,7 @@ func (e epochBegan) happen(x *turn) {
 		x.show(ChangeEpoch, x.applied.Version, "")
 	}
 	x.epoch, x.read, x.ready = e.Epoch, 0, x.BestEffort
-	x.latest, x.staged, x.open = ref{}, ref{}, 0
+	x.shelf, x.open = shelf{}, 0
 	x.told = report{}
 }
 

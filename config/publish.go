@@ -93,12 +93,20 @@ func (s *Swarm) draft(ctx context.Context, config []byte, o *PublishOptions) (*D
 }
 
 func (s *Swarm) validate(ctx context.Context, d *Document, list []Validator) error {
+	if err := judgeAll(ctx, d, list); err != nil {
+		return fmt.Errorf("config %q: %w", s.name, err)
+	}
+	return nil
+}
+
+// judgeAll asks one validator after the other.
+func judgeAll(ctx context.Context, d *Document, list []Validator) error {
 	for _, v := range list {
 		if v == nil {
 			continue
 		}
 		if err := v.Validate(ctx, d); err != nil {
-			return fmt.Errorf("config %q: %w", s.name, err)
+			return err
 		}
 	}
 	return nil

@@ -279,7 +279,7 @@ func (l lead) Done() <-chan struct{} { return nil }
 func TestOnlyTheLeaderPublishes(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := dial(t, reg, "a")
-		s := open(t, c)
+		s := openSwarm(t, c)
 		_, err := c.SetFence(t.Context(), "election:g", reg.Epoch().ID, 3)
 		require.NoError(t, err)
 		as := func(term uint64) error {
@@ -299,7 +299,7 @@ func TestOnlyTheLeaderPublishes(t *testing.T) {
 func TestWithoutFencesItIsBestEffort(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := dial(t, reg, "a")
-		s := open(t, restricted{c, client.Capabilities{History: true}})
+		s := openSwarm(t, restricted{c, client.Capabilities{History: true}})
 		require.True(t, s.BestEffort())
 		p := publish(t, s, 0, `{"a":1}`)
 		require.True(t, p.BestEffort)
@@ -313,7 +313,7 @@ func TestWithoutFencesItIsBestEffort(t *testing.T) {
 
 		_, err = s.Publish(t.Context(), []byte(`{}`), config.PublishOptions{Leadership: lead{Conn: c}})
 		require.ErrorIs(t, err, errors.ErrUnsupported)
-		bare := open(t, restricted{c, client.Capabilities{}})
+		bare := openSwarm(t, restricted{c, client.Capabilities{}})
 		_, err = bare.Latest(t.Context())
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 	})

@@ -47,7 +47,7 @@ func dial(t testing.TB, reg *fakeregistry.Registry, node string) *client.Client 
 	return c
 }
 
-func open(t testing.TB, c client.Conn) *config.Swarm {
+func openSwarm(t testing.TB, c client.Conn) *config.Swarm {
 	t.Helper()
 	s, err := config.Open(t.Context(), c, swarm, config.Options{})
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func open(t testing.TB, c client.Conn) *config.Swarm {
 // join is a swarm as a node sees it.
 func join(t testing.TB, reg *fakeregistry.Registry, node string) *config.Swarm {
 	t.Helper()
-	return open(t, dial(t, reg, node))
+	return openSwarm(t, dial(t, reg, node))
 }
 
 func publish(t testing.TB, s *config.Swarm, version uint64, doc string) config.Published {

@@ -1,0 +1,501 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// FollowOptions vary a follower. The zero value works.
+type FollowOptions struct {
+	// Validators judge each version before it is applied.
+	Validators []Validator
+
+	// Agent is the label in reports; by default the node's id. Labels are what the
+	// selectors of rollouts look at.
+	Agent  string
+	Labels map[string]string
+
+	// ReportEvery is how often to report when nothing changes, so that others know
+	// that this agent is there: a minute by default, in whole seconds, and below 0
+	// never. NoReport reports nothing at all.
+	ReportEvery time.Duration
+	NoReport    bool
+
+	// Retry is the delay after a version could not be applied, 1 s by default. It
+	// doubles up to MaxRetry, a minute by default.
+	Retry, MaxRetry time.Duration
+
+	// Unpin ends the hold of an earlier local rollback, if the applier is a
+	// [Pinner].
+	Unpin bool
+
+	// Notify is told of all that happens, in order and from one goroutine, which
+	// waits for it.
+	Notify func(Change)
+}
+
+func (o *FollowOptions) validate(self client.Self) error {
+	if o.Agent == "" {
+		o.Agent = self.Node.String()
+	}
+	if o.ReportEvery == 0 {
+		o.ReportEvery = time.Minute
+	}
+	if o.Retry == 0 {
+		o.Retry = time.Second
+	}
+	if o.MaxRetry == 0 {
+		o.MaxRetry = max(o.Retry, time.Minute)
+	}
+	if o.Notify == nil {
+		o.Notify = func(Change) {}
+	}
+	switch {
+	case o.ReportEvery > 0 && o.ReportEvery < time.Second:
+		return protocol.Errorf(protocol.ErrInvalid, "reports every %v, at least a second", o.ReportEvery)
+	case o.Retry < 0, o.MaxRetry < o.Retry:
+		return protocol.Errorf(protocol.ErrInvalid, "retry after %v up to %v", o.Retry, o.MaxRetry)
+	}
+	o.ReportEvery = max(0, o.ReportEvery).Truncate(time.Second)
+	o.Labels = maps.Clone(o.Labels)
+	return nil
+}
+
+// Follow keeps an agent at the swarm's configuration until ctx ends: it reads,
+// validates, applies and reports.
+//
+// At first it goes to the latest version, not through all before it. A version
+// that a validator refuses changes nothing; one that cannot be applied is tried
+// again; a newer one supersedes either. Versions of a rollout are applied once it
+// reaches this agent. A version is never given up for a lower one, whatever the
+// registry has or has lost.
+//
+// Each report takes the place of the one before, on config:status:SWARM. What
+// cannot be reported is not held against the agent: it goes on, and its report is
+// made up for.
+//
+// a is used from one goroutine at a time, and not any more once Follow has
+// returned; for that Follow waits for an Apply that has begun. The error is that of
+// ctx; net.ErrClosed when the connection was closed; what the registry says when it
+// refuses the subscription; or what a says about what is applied now.
+func (s *Swarm) Follow(ctx context.Context, a Applier, o FollowOptions) error {
+	if err := o.validate(s.conn.Self()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{s: s, a: a, o: o, events: make(chan event), docs: map[ref]*Document{}, began: time.Now()}
+	defer f.all.Wait()
+	defer cancel()
+	if err := f.start(ctx); err != nil {
+		return fmt.Errorf("follow config %q: %w", s.name, err)
+	}
+	err := f.run(ctx)
+	return fmt.Errorf("follow config %q: %w", s.name, err)
+}
+
+type follower struct {
+	s      *Swarm
+	a      Applier
+	o      FollowOptions
+	events chan event // to run
+	fails  chan error // of the subscription
+	began  time.Time
+	all    sync.WaitGroup // the goroutines below
+
+	// Owned by run:
+	state    state
+	docs     map[ref]*Document // those the machine may ask for
+	progress progressRead      // of the newest rollout
+	timer    *time.Timer
+	calloff  context.CancelFunc // of the judge that is going on
+	job      chan struct{}      // closed when the last judge or apply has ended
+	reports  *reporter
+}
+
+// start begins to read. The subscription is open when it returns.
+func (f *follower) start(ctx context.Context) error {
+	now, err := f.a.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if p, ok := f.a.(Pinner); ok && f.o.Unpin && now.Pinned {
+		if err := p.Pin(ctx, false); err != nil {
+			return err
+		}
+		now.Pinned = false
+	}
+	f.state = newState(settings{
+		BestEffort: !f.s.fenced, Retry: f.o.Retry, MaxRetry: f.o.MaxRetry, Every: f.o.ReportEvery,
+	}, now)
+	from := client.FromNew() // the machine asks for what there is
+	if !f.s.fenced {
+		from = client.FromAll()
+	}
+	f.fails = make(chan error, 1)
+	f.job = make(chan struct{})
+	close(f.job)
+	f.calloff = func() {}
+	f.reports = &reporter{f: f, next: make(chan report, 1)}
+	stream, err := f.s.conn.Subscribe(ctx, f.s.topic, from)
+	if err != nil {
+		return err
+	}
+	f.all.Go(func() { f.readVersions(ctx, stream) })
+	if f.s.fenced {
+		f.all.Go(func() { f.readProgress(ctx) })
+	}
+	f.all.Go(func() { f.reports.run(ctx) })
+	return nil
+}
+
+func (f *follower) now() moment { return time.Since(f.began) }
+
+func (f *follower) run(ctx context.Context) error {
+	f.timer = time.NewTimer(time.Hour)
+	f.timer.Stop()
+	defer f.timer.Stop()
+	defer func() { f.calloff() }()
+	if f.state.BestEffort { // there may be nothing to be read, ever
+		f.step(ctx, timerFired{})
+	}
+	for {
+		select {
+		case e := <-f.events:
+			f.step(ctx, e)
+		case <-f.timer.C:
+			f.step(ctx, timerFired{})
+		case err := <-f.fails:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// send hands an event to run.
+func (f *follower) send(ctx context.Context, e event) {
+	select {
+	case f.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+func (f *follower) step(ctx context.Context, e event) {
+	switch e := e.(type) {
+	case versionRead:
+		f.docs[e.Doc] = e.doc
+		f.turn(ctx, e.documentRead)
+		f.turn(ctx, f.reached(e.Doc.Version)) // its progress may have come before it
+		f.forget()
+	case progressRead:
+		if e.epoch != f.progress.epoch || e.Version >= f.progress.Version {
+			f.progress = e
+		}
+		f.turn(ctx, f.reached(e.Version))
+	default:
+		f.turn(ctx, e)
+	}
+}
+
+// versionRead is a documentRead with its document.
+type versionRead struct {
+	documentRead
+	doc *Document
+}
+
+// progressRead is what a rollout has come to.
+type progressRead struct {
+	Progress
+	epoch protocol.EpochID
+}
+
+func (progressRead) happen(*turn) {}
+
+func (f *follower) reached(version uint64) stageMoved {
+	p := f.progress
+	here := p.Version == version && p.epoch == f.state.epoch
+	return stageMoved{version, here && p.Reaches(f.s.conn.Self().Node, f.o.Labels)}
+}
+
+// forget drops documents that the machine cannot ask for any more.
+func (f *follower) forget() {
+	for r := range f.docs {
+		if !r.is(f.state.latest) && !r.is(f.state.staged) && !r.is(f.state.work) {
+			delete(f.docs, r)
+		}
+	}
+}
+
+func (f *follower) turn(ctx context.Context, e event) {
+	var actions []action
+	f.state, actions = f.state.Step(f.now(), e)
+	for _, a := range actions {
+		f.do(ctx, a)
+	}
+}
+
+func (f *follower) do(ctx context.Context, a action) {
+	switch a := a.(type) {
+	case look:
+		f.all.Go(func() { f.look(ctx) })
+	case judge:
+		f.judge(ctx, f.doc(a.Doc))
+	case cancel:
+		f.calloff()
+	case apply:
+		f.apply(ctx, f.doc(a.Doc))
+	case tell:
+		f.reports.tell(a.report)
+	case setTimer:
+		f.setTimer(a.At)
+	case show:
+		f.log(a.Change)
+		f.o.Notify(a.Change)
+	case voided:
+		f.s.o.Logger.Warn("config message is void", "swarm", f.s.name, "seq", a.Seq, "sender", a.Sender, "why", a.Void)
+	}
+}
+
+func (f *follower) setTimer(at moment) {
+	f.timer.Stop()
+	if at != never {
+		f.timer.Reset(at - f.now())
+	}
+}
+
+func (f *follower) log(c Change) {
+	level := f.s.o.Logger.Info
+	if c.Kind == ChangeRejected || c.Kind == ChangeFailed || c.Kind == ChangeBehind {
+		level = f.s.o.Logger.Warn
+	}
+	level("config "+c.Kind.String(), "swarm", f.s.name, "version", c.Version, "reason", c.Reason)
+}
+
+// doc is the document that the machine means.
+func (f *follower) doc(r ref) *Document {
+	for known, d := range f.docs {
+		if known.is(r) {
+			return d
+		}
+	}
+	panic("config: the machine asks for a document that it was not given")
+}
+
+// work does one thing after another, beside run.
+func (f *follower) work(do func()) {
+	before, ended := f.job, make(chan struct{})
+	f.job = ended
+	f.all.Go(func() {
+		defer close(ended)
+		<-before
+		do()
+	})
+}
+
+func (f *follower) judge(ctx context.Context, d *Document) {
+	f.calloff() // frees what the one before had
+	ctx, f.calloff = context.WithCancel(ctx)
+	f.work(func() {
+		err := d.Fault()
+		if err == nil {
+			err = judgeAll(ctx, d, f.o.Validators)
+		}
+		if ctx.Err() != nil {
+			return // called off, and what it says is of the call
+		}
+		e := judged{Doc: refOf(d), OK: err == nil}
+		if err != nil {
+			e.Reason = err.Error()
+		}
+		f.send(ctx, e)
+	})
+}
+
+func (f *follower) apply(ctx context.Context, d *Document) {
+	f.work(func() {
+		err := f.a.Apply(ctx, d)
+		e := done{Doc: refOf(d), OK: err == nil}
+		if err != nil {
+			e.Error = err.Error()
+		}
+		f.send(ctx, e)
+	})
+}
+
+// look reads back what the log retains.
+func (f *follower) look(ctx context.Context) {
+	h, err := f.s.head(ctx)
+	if err != nil {
+		f.s.o.Logger.Warn("config cannot be read", "swarm", f.s.name, "error", err)
+		f.send(ctx, lookedBack{})
+		return
+	}
+	for _, d := range []*Document{h.latest, h.staged} {
+		if d != nil {
+			f.send(ctx, versionRead{documentRead{
+				Epoch: d.Epoch, Seq: d.Seq, Sender: d.Sender, Stamped: true, Looked: true, Doc: refOf(d),
+			}, d})
+		}
+	}
+	f.send(ctx, lookedBack{Epoch: h.Epoch.ID, Fence: h.Fence, OK: true})
+}
+
+// readVersions turns the subscription into events.
+func (f *follower) readVersions(ctx context.Context, stream client.Stream) {
+	defer stream.Close()
+	for {
+		item, err := stream.Next(ctx)
+		if err != nil {
+			select {
+			case f.fails <- err:
+			case <-ctx.Done():
+			}
+			return
+		}
+		switch item.Kind {
+		case client.ItemMessage:
+			f.send(ctx, f.read(item.Message, item.Epoch.ID))
+		case client.ItemCaughtUp:
+			f.send(ctx, caughtUp{item.Epoch.ID, item.Fence})
+		case client.ItemGap:
+			f.send(ctx, gapFound{})
+		case client.ItemEpoch:
+			f.send(ctx, epochBegan{item.Epoch.ID})
+		case client.ItemDisconnected:
+		}
+	}
+}
+
+func (f *follower) read(m *protocol.Message, epoch protocol.EpochID) event {
+	read := stamped
+	if !f.s.fenced {
+		read = ReadDocument
+	}
+	d, err := read(m, epoch)
+	e := documentRead{Epoch: epoch, Seq: m.Seq, Sender: m.Sender, Stamped: m.Term() != 0, Void: voidOf(err)}
+	if err != nil {
+		return e
+	}
+	e.Doc = refOf(d)
+	return versionRead{e, d}
+}
+
+// readProgress follows the rollouts. Who may not read them gets their versions at
+// the end.
+func (f *follower) readProgress(ctx context.Context) {
+	stream, err := f.s.conn.Subscribe(ctx, f.s.rollout, client.FromAll())
+	if err != nil {
+		if ctx.Err() == nil {
+			f.s.o.Logger.Warn("config rollouts cannot be read", "swarm", f.s.name, "error", err)
+		}
+		return
+	}
+	defer stream.Close()
+	for {
+		item, err := stream.Next(ctx)
+		if err != nil {
+			return // the other subscription tells why
+		}
+		if item.Kind == client.ItemMessage {
+			if p := progressOf(item.Message); p != nil {
+				f.send(ctx, progressRead{*p, item.Epoch.ID})
+			}
+		}
+	}
+}
+
+// progressOf reads a message that passed the fence with its version.
+func progressOf(m *protocol.Message) *Progress {
+	p, err := ParseProgress(m.Payload)
+	if err != nil || m.Term() != p.Version {
+		return nil
+	}
+	return p
+}
+
+// reporter publishes the newest report.
+type reporter struct {
+	f    *follower
+	next chan report // holds one
+	n    uint64
+}
+
+// tell replaces a report that is not on its way yet.
+func (r *reporter) tell(next report) {
+	if r.f.o.NoReport {
+		return
+	}
+	select {
+	case <-r.next:
+	default:
+	}
+	r.next <- next // only run sends
+}
+
+func (r *reporter) run(ctx context.Context) {
+	for {
+		select {
+		case next := <-r.next:
+			r.publish(ctx, next)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// publish tries until the report is out of date.
+func (r *reporter) publish(ctx context.Context, next report) {
+	for {
+		_, err := r.f.s.send(ctx, r.f.s.status, r.message(next), nil, reportSlot, nil)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		r.f.s.o.Logger.Warn("config report was not published", "swarm", r.f.s.name, "error", err)
+		select {
+		case next = <-r.next:
+		case <-time.After(retryAfter(err, r.f.o.MaxRetry)):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reportSlot is where each agent's newest report stands.
+const reportSlot = "status"
+
+func retryAfter(err error, usual time.Duration) time.Duration {
+	var e *protocol.Error
+	if errors.As(err, &e) && e.RetryAfter > 0 {
+		return e.RetryAfter
+	}
+	return usual
+}
+
+func (r *reporter) message(next report) []byte {
+	r.n++
+	self := r.f.s.conn.Self()
+	m := &Report{
+		Agent: r.f.o.Agent, AppliedVersion: next.Applied, Digest: next.Digest,
+		State: next.State, Version: next.Version, Error: cut(next.Error),
+		Pinned: next.Pinned, Held: next.Held, Behind: next.Behind,
+		At: r.f.s.o.WallClock(), Every: r.f.o.ReportEvery, Labels: r.f.o.Labels,
+		Instance: self.Instance.String(), Number: r.n,
+	}
+	return m.Append(nil)
+}
+
+// cut keeps a report short.
+func cut(text string) string {
+	const most = 1 << 10
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "…"
+}

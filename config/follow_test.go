@@ -1,0 +1,492 @@
+package config_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/config"
+	"github.com/pilotgo/pilotgo/fakeregistry"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// memory is an applier that remembers, and fails when told to.
+type memory struct {
+	mu      sync.Mutex
+	now     config.Applied
+	applied []uint64
+	fail    func(d *config.Document) error
+	delay   time.Duration
+}
+
+func (m *memory) Current(context.Context) (config.Applied, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now, nil
+}
+
+func (m *memory) Pin(_ context.Context, pinned bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now.Pinned = pinned
+	return nil
+}
+
+func (m *memory) Apply(_ context.Context, d *config.Document) error {
+	time.Sleep(m.delay)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		if err := m.fail(d); err != nil {
+			return err
+		}
+	}
+	m.now = config.Applied{Version: d.Version, Digest: d.Digest, Config: d.Config, Highest: max(m.now.Highest, d.Version)}
+	m.applied = append(m.applied, d.Version)
+	return nil
+}
+
+func (m *memory) version() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now.Version
+}
+
+// agent is a node that follows.
+type agent struct {
+	*memory
+	name string
+	c    *client.Client
+	s    *config.Swarm
+	o    config.FollowOptions
+	stop func() // waits
+
+	mu      sync.Mutex
+	changes []string
+}
+
+// follow runs an agent until it is stopped or the test ends.
+func follow(t *testing.T, reg *fakeregistry.Registry, name string, with ...func(*agent)) *agent {
+	t.Helper()
+	a := &agent{memory: &memory{}, name: name}
+	a.o.Notify = func(c config.Change) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		text := fmt.Sprint(c.Kind, " ", c.Version)
+		if c.Reason != "" {
+			text += ": " + c.Reason
+		}
+		a.changes = append(a.changes, text)
+	}
+	for _, f := range with {
+		f(a)
+	}
+	a.c = dial(t, reg, name)
+	a.s = openSwarm(t, a.c)
+	a.run(t)
+	return a
+}
+
+func (a *agent) run(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.s.Follow(ctx, a.memory, a.o) }()
+	a.stop = sync.OnceFunc(func() {
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+	t.Cleanup(a.stop)
+}
+
+// took are the changes since it was asked last.
+func (a *agent) took() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.changes
+	a.changes = nil
+	return list
+}
+
+func applying(version uint64, doc string) func(*agent) {
+	return func(a *agent) {
+		a.now = config.Applied{Version: version, Digest: config.DigestOf([]byte(doc)), Config: []byte(doc), Highest: version}
+	}
+}
+
+// settle lets what has begun come to its end.
+func settle() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// reports lists each node's newest report.
+func reports(t *testing.T, reg *fakeregistry.Registry) map[string]config.Report {
+	t.Helper()
+	all := map[string]config.Report{}
+	for _, m := range reg.Messages(status) {
+		r, err := config.ParseReport(m.Payload)
+		require.NoError(t, err)
+		all[m.Sender.String()] = *r
+	}
+	return all
+}
+
+func (a *agent) report(t *testing.T, reg *fakeregistry.Registry) string {
+	t.Helper()
+	r, ok := reports(t, reg)[a.c.Self().Node.String()]
+	if !ok {
+		return "none"
+	}
+	text := fmt.Sprintf("%d: %s %d", r.AppliedVersion, r.State, r.Version)
+	for _, more := range []struct {
+		is   bool
+		text string
+	}{{r.Pinned, " pinned"}, {r.Held, " held"}, {r.Behind, " behind"}, {r.Error != "", ": " + r.Error}} {
+		if more.is {
+			text += more.text
+		}
+	}
+	return text
+}
+
+func TestFollowersApplyEachVersion(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 1, `{"a":1}`)
+		publish(t, s, 2, `{"a":2}`)
+		a := follow(t, reg, "a")
+		settle()
+		require.Equal(t, []uint64{2}, a.applied, "the latest, not all before it")
+		require.Equal(t, []string{"announced 2", "applied 2"}, a.took())
+		require.Equal(t, "2: applied 2", a.report(t, reg))
+
+		publish(t, s, 3, `{"a":3}`)
+		settle()
+		require.Equal(t, []uint64{2, 3}, a.applied)
+		require.Equal(t, `{"a":3}`, string(a.now.Config))
+		require.Equal(t, "3: applied 3", a.report(t, reg))
+		r := reports(t, reg)[a.c.Self().Node.String()]
+		require.Equal(t, config.DigestOf([]byte(`{"a":3}`)), r.Digest)
+		require.Equal(t, time.Minute, r.Every)
+	})
+}
+
+// The recipe's message reaches programs, and what programs report is the recipe's.
+func TestAScriptsUpdateIsApplied(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a := follow(t, reg, "a")
+		require.NoError(t, script(t, dial(t, reg, "script"), 1700000000, `{"max_workers":10}`))
+		settle()
+		require.Equal(t, `{"max_workers":10}`, string(a.now.Config))
+		var f map[string]any
+		list := reg.Messages(status)
+		require.NoError(t, json.Unmarshal(list[len(list)-1].Payload, &f))
+		require.InEpsilon(t, 1700000000, f["applied_version"], 0)
+		require.Equal(t, a.c.Self().Node.String(), f["agent"])
+	})
+}
+
+func TestARejectedVersionChangesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		a := follow(t, reg, "a", func(a *agent) {
+			a.o.Validators = []config.Validator{config.ValidatorFunc(func(_ context.Context, d *config.Document) error {
+				if d.Version == 2 {
+					return errors.New("/max_workers: above 100")
+				}
+				return nil
+			})}
+		})
+		publish(t, s, 1, `{}`)
+		settle()
+		publish(t, s, 2, `{"max_workers":1000}`)
+		settle()
+		require.Equal(t, uint64(1), a.version())
+		require.Equal(t, "1: rejected 2: /max_workers: above 100", a.report(t, reg))
+		time.Sleep(time.Hour)
+		require.Equal(t, []uint64{1}, a.applied)
+		publish(t, s, 3, `{}`)
+		settle()
+		require.Equal(t, "3: applied 3", a.report(t, reg))
+		require.Equal(t, []string{"announced 1", "applied 1", "announced 2", "rejected 2: /max_workers: above 100", "announced 3", "applied 3"}, a.took())
+	})
+}
+
+func TestADocumentWithAFaultIsRejected(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a := follow(t, reg, "a", applying(3, `{"a":1}`))
+		require.NoError(t, script(t, dial(t, reg, "script"), 4, `{"a":1,"a":2}`))
+		require.NoError(t, script(t, dial(t, reg, "script"), 5, `[]`))
+		settle()
+		require.Equal(t, uint64(3), a.version())
+		require.Equal(t, "3: rejected 5: invalid argument: not an object at byte 0", a.report(t, reg))
+	})
+}
+
+// H13: what could not be applied keeps the old one, is reported and tried again.
+func TestAFailureIsReportedAndTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		tries := 0
+		a := follow(t, reg, "a", applying(1, `{}`), func(a *agent) {
+			a.fail = func(*config.Document) error {
+				if tries++; tries <= 5 {
+					return errors.New("no space left on device")
+				}
+				return nil
+			}
+		})
+		publish(t, s, 2, `{"a":2}`)
+		settle()
+		require.Equal(t, "1: failed 2: no space left on device", a.report(t, reg))
+		require.Equal(t, uint64(1), a.version())
+		time.Sleep(1*time.Second + 2*time.Second + 4*time.Second + 8*time.Second)
+		require.Equal(t, 5, tries)
+		time.Sleep(17 * time.Second)
+		require.Equal(t, "2: applied 2", a.report(t, reg))
+	})
+}
+
+func TestANewerVersionSupersedes(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		a := follow(t, reg, "a", func(a *agent) {
+			a.o.Retry = time.Minute
+			a.fail = func(d *config.Document) error {
+				if d.Version == 1 {
+					return errors.New("no")
+				}
+				return nil
+			}
+			a.o.Validators = []config.Validator{config.ValidatorFunc(func(ctx context.Context, d *config.Document) error {
+				if d.Version == 2 {
+					<-ctx.Done() // takes too long
+				}
+				return ctx.Err()
+			})}
+		})
+		publish(t, s, 1, `{}`)
+		settle()
+		publish(t, s, 2, `{}`)
+		settle()
+		publish(t, s, 3, `{}`)
+		settle()
+		require.Equal(t, []uint64{3}, a.applied)
+		require.Equal(t, []string{
+			"announced 1", "failed 1: no", "announced 2", "superseded 1", "announced 3", "superseded 2", "applied 3",
+		}, a.took())
+	})
+}
+
+func TestAnApplyIsNotInterrupted(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		a := follow(t, reg, "a", func(a *agent) { a.delay = 10 * time.Second })
+		publish(t, s, 1, `{}`)
+		settle()
+		for v := uint64(2); v < 9; v++ {
+			publish(t, s, v, `{}`)
+		}
+		time.Sleep(30 * time.Second)
+		require.Equal(t, []uint64{1, 8}, a.applied)
+		publish(t, s, 9, `{}`)
+		settle()
+		a.stop() // waits
+		require.Equal(t, []uint64{1, 8, 9}, a.applied)
+	})
+}
+
+// H09: a registry that lost its log takes nothing away.
+func TestALostLogTakesNothingAway(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		a := follow(t, reg, "a")
+		publish(t, s, 7, `{"a":7}`)
+		settle()
+		a.took()
+
+		reg.RestartEmpty()
+		time.Sleep(time.Minute)
+		require.Equal(t, uint64(7), a.version())
+		require.Equal(t, []string{"new epoch 7", "registry behind 7"}, a.took())
+		require.Equal(t, "7: applied 7 behind", a.report(t, reg), "and says so on the new log")
+
+		publish(t, s, 6, `{"a":6}`)
+		settle()
+		require.Equal(t, `{"a":7}`, string(a.now.Config))
+		publish(t, s, 7, `{"other":7}`)
+		settle()
+		require.Equal(t, `{"a":7}`, string(a.now.Config), "a version has one content")
+		require.Equal(t, "7: applied 7 behind", a.report(t, reg))
+
+		p := publish(t, s, 0, `{"a":8}`) // as scripts do
+		settle()
+		require.Equal(t, p.Version, a.version())
+		require.Equal(t, fmt.Sprintf("%d: applied %d", p.Version, p.Version), a.report(t, reg))
+	})
+}
+
+// H09, over a restart of the agent: it knows what it has, and asks.
+func TestAnAgentComesBackToALostLog(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a := follow(t, reg, "a", applying(7, `{"a":7}`))
+		settle()
+		require.Equal(t, uint64(7), a.version())
+		require.Empty(t, a.applied)
+		require.Equal(t, "7: applied 7 behind", a.report(t, reg))
+	})
+}
+
+// H10: away for longer than the log remembers.
+func TestAGapEndsAtTheNewestVersion(t *testing.T) {
+	bubbleWith(t, fakeregistry.Options{Retention: fakeregistry.Retention{Versions: 50}}, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		a, b := follow(t, reg, "a"), follow(t, reg, "b") // b has read nothing yet
+		for v := uint64(1); v <= 10; v++ {
+			publish(t, s, v, fmt.Sprintf(`{"v":%d}`, v))
+		}
+		settle()
+		for _, away := range []*agent{a, b} {
+			reg.Partition(away.name, fakeregistry.Host)
+			away.took()
+		}
+		for v := uint64(11); v <= 510; v++ {
+			publish(t, s, v, fmt.Sprintf(`{"v":%d}`, v))
+		}
+		time.Sleep(time.Minute)
+		reg.HealAll()
+		time.Sleep(time.Minute)
+		for _, back := range []*agent{a, b} {
+			require.Equal(t, `{"v":510}`, string(back.now.Config))
+			require.Contains(t, back.took(), "gap 10")
+		}
+		publish(t, s, 0, `{"live":1}`)
+		settle()
+		require.Equal(t, `{"live":1}`, string(a.now.Config))
+		require.Equal(t, `{"live":1}`, string(b.now.Config))
+	})
+}
+
+// H11: all end at the rollback and stay.
+func TestARollbackStays(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		agents := []*agent{follow(t, reg, "a"), follow(t, reg, "b")}
+		for v := uint64(1); v <= 3; v++ {
+			publish(t, s, v, fmt.Sprintf(`{"v":%d}`, v))
+			settle()
+		}
+		r, err := s.Rollback(t.Context(), 1, config.RollbackOptions{})
+		require.NoError(t, err)
+		time.Sleep(5 * time.Minute)
+		late := follow(t, reg, "late")
+		settle()
+		for _, a := range append(agents, late) {
+			require.Equal(t, r.Published.Version, a.version())
+			require.Equal(t, `{"v":1}`, string(a.now.Config))
+			list := a.took()
+			require.Equal(t, fmt.Sprint("rolled back ", r.Published.Version), list[len(list)-1])
+		}
+		_, err = s.Publish(t.Context(), []byte(`{}`), config.PublishOptions{Expect: 3})
+		require.ErrorIs(t, err, protocol.ErrConflict)
+	})
+}
+
+func TestALocalRollbackPins(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 3, `{"v":3}`)
+		a := follow(t, reg, "a", applying(2, `{"v":2}`), func(a *agent) { a.now.Highest, a.now.Pinned = 3, true })
+		settle()
+		publish(t, s, 4, `{"v":4}`)
+		settle()
+		require.Equal(t, uint64(2), a.version())
+		require.Equal(t, "2: pending 4 pinned", a.report(t, reg))
+		a.stop()
+
+		a.o.Unpin = true
+		a.run(t)
+		settle()
+		require.Equal(t, "4: applied 4", a.report(t, reg))
+		require.False(t, a.now.Pinned)
+	})
+}
+
+// Chatter on the topic, forged versions and unreadable ones are passed over.
+func TestVoidMessagesAreNotApplied(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 3, `{"v":3}`)
+		a := follow(t, reg, "a")
+		for _, payload := range []string{
+			`{"type":"config_update","version":9,"config":{"forged":1}}`, `hello`, `{"type":"other"}`, ``,
+		} {
+			_, err := dial(t, reg, "x").PublishTo(t.Context(), topic, []byte(payload))
+			require.NoError(t, err)
+		}
+		b := follow(t, reg, "b")
+		settle()
+		require.Equal(t, uint64(3), a.version())
+		require.Equal(t, uint64(3), b.version())
+	})
+}
+
+func TestReportsWaitForTheRegistry(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		a := follow(t, reg, "a")
+		reg.Fail(fakeregistry.Failure{Op: fakeregistry.OpPublish, Topic: status, Times: 3, Code: protocol.ErrStorageFull})
+		publish(t, s, 1, `{}`)
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, uint64(1), a.version())
+		require.Equal(t, "1: applied 1", a.report(t, reg))
+		require.Len(t, reg.Messages(status), 1, "one slot")
+	})
+}
+
+func TestFollowEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := dial(t, reg, "a")
+		s := openSwarm(t, c)
+		done := make(chan error, 1)
+		go func() { done <- s.Follow(t.Context(), &memory{}, config.FollowOptions{}) }()
+		settle()
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, <-done, net.ErrClosed)
+
+		for _, o := range []config.FollowOptions{{ReportEvery: time.Millisecond}, {Retry: -1}, {Retry: time.Minute, MaxRetry: time.Second}} {
+			require.ErrorIs(t, s.Follow(t.Context(), &memory{}, o), protocol.ErrInvalid)
+		}
+		reg.FailNext(fakeregistry.OpSubscribe, 1, protocol.ErrDenied)
+		require.ErrorIs(t, join(t, reg, "b").Follow(t.Context(), &memory{}, config.FollowOptions{}), protocol.ErrDenied)
+	})
+}
+
+func TestFollowWithoutFences(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := dial(t, reg, "a")
+		a := &agent{memory: &memory{}, name: "a", c: c}
+		a.s = openSwarm(t, restricted{c, client.Capabilities{}})
+		a.run(t)
+		for _, payload := range []string{
+			`{"type":"config_update","version":5,"config":{"first":1}}`,
+			`{"type":"config_update","version":5,"config":{"second":1}}`,
+			`{"type":"config_update","version":4,"config":{"late":1}}`,
+		} {
+			_, err := c.PublishTo(t.Context(), topic, []byte(payload))
+			require.NoError(t, err)
+		}
+		settle()
+		require.Equal(t, `{"first":1}`, string(a.now.Config))
+		require.Equal(t, "5: applied 5", a.report(t, reg))
+	})
+}
