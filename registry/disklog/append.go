@@ -98,21 +98,21 @@ func (l *Log) carryOut(b *registry.Batch) error {
 	}
 	rows := l.db.NewBatch()
 	err := l.write(rows, p, b)
+	var disk *moment
 	if err == nil {
-		err = l.committer.commit(rows)
+		disk, err = l.committer.commit(rows)
 	}
 	if err != nil {
 		l.alarm.fail(err) // the books are ahead of the disk now
 		return uncertain(l.alarm.err.Load())
 	}
 	_ = rows.Close() // only gives memory back
-	l.show(p, b)
+	l.show(p, b, disk)
 	return nil
 }
 
 // show makes readers see what was written.
-func (l *Log) show(p *plan, b *registry.Batch) {
-	disk := newMoment(l.db, l.alarm)
+func (l *Log) show(p *plan, b *registry.Batch, disk *moment) {
 	l.mu.Lock()
 	before := l.view.disk
 	l.view.disk = disk
@@ -137,17 +137,8 @@ func (l *Log) write(rows *pebble.Batch, p *plan, b *registry.Batch) error {
 		}
 	}
 	before := l.view.head
-	for i, x := range p.added {
-		if x.gone {
-			continue // a later one of the batch took its place
-		}
-		add(l.writeMessage(rows, x, p.records[i]))
-	}
-	for _, x := range p.removed {
-		if x.seq <= before {
-			add(l.removeMessage(rows, x.seq))
-		}
-	}
+	add(l.writeIndex(rows, p))
+	add(l.writeRecords(rows, p))
 	for s, seq := range p.marks {
 		add(rows.Set(markKey(s), numbersRow(uint64(seq)), nil))
 	}
@@ -166,23 +157,55 @@ func (l *Log) write(rows *pebble.Batch, p *plan, b *registry.Batch) error {
 	return errors.Join(errs...)
 }
 
-func (l *Log) writeMessage(rows *pebble.Batch, x *stub, r *registry.Record) error {
-	var key [9]byte
-	l.batch = appendRecord(l.batch[:0], r)
-	if err := rows.Set(seqKey(key[:], kindRecord, x.seq), l.batch, nil); err != nil {
+// writeIndex and writeRecords go through the rows in about the order of their
+// keys, each on its own, which the store's tables in memory reward. They rely on
+// each row having been written once, and leave out what a later message of the
+// batch has replaced already.
+func (l *Log) writeIndex(rows *pebble.Batch, p *plan) error {
+	if err := l.removeRows(rows, p, kindIndex); err != nil {
 		return err
 	}
-	l.batch = appendIndex(l.batch[:0], x)
-	return rows.Set(seqKey(key[:], kindIndex, x.seq), l.batch, nil)
+	var key [9]byte
+	for _, x := range p.added {
+		if x.gone {
+			continue
+		}
+		l.batch = appendIndex(l.batch[:0], x)
+		if err := rows.Set(seqKey(key[:], kindIndex, x.seq), l.batch, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// removeMessage relies on each row having been written once.
-func (l *Log) removeMessage(rows *pebble.Batch, seq protocol.Seq) error {
-	var key [9]byte
-	if err := rows.SingleDelete(seqKey(key[:], kindRecord, seq), nil); err != nil {
+func (l *Log) writeRecords(rows *pebble.Batch, p *plan) error {
+	if err := l.removeRows(rows, p, kindRecord); err != nil {
 		return err
 	}
-	return rows.SingleDelete(seqKey(key[:], kindIndex, seq), nil)
+	var key [9]byte
+	for i, x := range p.added {
+		if x.gone {
+			continue
+		}
+		l.batch = appendRecord(l.batch[:0], p.records[i])
+		if err := rows.Set(seqKey(key[:], kindRecord, x.seq), l.batch, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) removeRows(rows *pebble.Batch, p *plan, kind byte) error {
+	var key [9]byte
+	for _, x := range p.removed {
+		if x.seq > l.view.head {
+			continue
+		}
+		if err := rows.SingleDelete(seqKey(key[:], kind, x.seq), nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trimEvery is how many keys are forgotten before their rows are removed, all

@@ -43,6 +43,8 @@ type Options struct {
 
 	// FS is the file system, for tests; the machine's by default.
 	FS vfs.FS
+
+	memTable uint64 // for tests
 }
 
 func (o Options) withDefaults() Options {
@@ -50,6 +52,7 @@ func (o Options) withDefaults() Options {
 	o.Recent = or(o.Recent, 64<<20)
 	o.Cache = or(o.Cache, 64<<20)
 	o.Reserve = or(o.Reserve, 256<<20)
+	o.memTable = cmp.Or(o.memTable, memTable)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -115,26 +118,32 @@ func open(dir string, o Options) (*Log, error) {
 		return nil, err
 	}
 	l.folder = folder
-	l.room.ballast.Store(folder.has(fileBallast))
 	l.db, err = openStore(folder, o, l.alarm, false)
 	if err != nil {
 		return nil, errors.Join(err, folder.close())
 	}
 	l.committer = newCommitter(l.db, l.alarm)
-	l.view.disk = newMoment(l.db, l.alarm)
+	l.view.disk = l.committer.moment()
 	return l, nil
 }
 
 func openStore(f *folder, o Options, a *alarm, readOnly bool) (*pebble.DB, error) {
-	cache := pebble.NewCache(o.Cache)
+	cache := pebble.NewCache(o.Cache + 2*memTable) // which tables in memory are taken off
 	defer cache.Unref()
 	opts := storeOptions(f, o, a, cache)
 	opts.ReadOnly = readOnly
-	db, err := pebble.Open(f.path(dirStore), opts)
+	var db *pebble.DB
+	err := a.guard(func() (err error) {
+		db, err = pebble.Open(f.path(dirStore), opts)
+		return err
+	})
 	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist)) {
 		return nil, &DamagedError{f.dir, err}
 	}
-	return db, err
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
 }
 
 // begin reads what the store holds, and takes a new epoch where this is not the
@@ -177,7 +186,7 @@ func (l *Log) chooseEpoch() error {
 		b.Set(keyHead, numbersRow(uint64(l.view.head), uint64(l.view.time)), nil),
 	)
 	if err == nil {
-		err = l.committer.commit(b)
+		err = l.committer.set(b)
 	}
 	if err == nil && restored {
 		err = l.folder.fs.Remove(l.folder.path(fileRestored))
@@ -250,17 +259,19 @@ func (l *Log) Close() error {
 		l.using.Wait()
 		l.writing.Lock()
 		defer l.writing.Unlock()
-		if l.alarm.err.Load() == nil {
-			err = l.release()
+		if failed := l.alarm.err.Load(); failed != nil {
+			err = failed
+			return
 		}
+		err = l.release()
 	})
 	return err
 }
 
 func (l *Log) release() error {
-	l.committer.close()
 	l.view.disk.release()
-	err := l.db.Close()
+	l.committer.close()
+	err := l.alarm.guard(l.db.Close)
 	if l.witness != nil {
 		err = errors.Join(err, l.witness.file.Sync(), l.witness.file.Close())
 	}
@@ -285,7 +296,10 @@ func (l *Log) use() (disk *moment, done func(), err error) {
 
 // writable is called with writing held.
 func (l *Log) writable() error {
-	if l.closed { // written before Close waits for writing
+	l.mu.RLock()
+	closed := l.closed
+	l.mu.RUnlock()
+	if closed {
 		return protocol.ErrClosed
 	}
 	if failed := l.alarm.err.Load(); failed != nil {

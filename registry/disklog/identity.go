@@ -97,7 +97,7 @@ func (l *Log) set(f func(rows *pebble.Batch) error) error {
 	if err := f(rows); err != nil {
 		return err
 	}
-	if err := l.committer.commit(rows); err != nil {
+	if err := l.committer.set(rows); err != nil {
 		return uncertain(err)
 	}
 	return rows.Close()

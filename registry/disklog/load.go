@@ -91,22 +91,29 @@ func (l *Log) loadMeta(disk pebble.Reader) error {
 }
 
 func (l *Log) loadMark(key, row []byte) error {
+	s, err := parseMark(key, row)
+	if err != nil {
+		return err
+	}
+	l.view.enter(s)
+	return nil
+}
+
+// parseMark makes a stream that has nothing but its mark.
+func parseMark(key, row []byte) (*stream, error) {
 	topic, to := string(key[1:]), protocol.NodeID(0)
 	if key[0] == kindDirect {
 		r := reader{b: key[1:]}
 		topic, to = "", protocol.NodeID(r.u32())
 		if err := r.end(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var seq uint64
-	if err := parseNumbers(row, &seq); err != nil {
-		return err
-	}
+	err := parseNumbers(row, &seq)
 	s := newStream(topic, to)
 	s.evicted = protocol.Seq(seq)
-	l.view.enter(s)
-	return nil
+	return s, err
 }
 
 func (l *Log) loadStub(key, row []byte) error {

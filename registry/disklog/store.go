@@ -27,7 +27,7 @@ func storeOptions(f *folder, o Options, alarm *alarm, cache *pebble.Cache) *pebb
 		Lock:                        f.lock,
 		Cache:                       cache,
 		FormatMajorVersion:          pebble.FormatValueSeparation,
-		MemTableSize:                memTable,
+		MemTableSize:                o.memTable,
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       l0Compaction,
 		L0StopWritesThreshold:       l0Stop,
@@ -92,18 +92,39 @@ func (a *alarm) Fatalf(format string, args ...any) {
 	select {}
 }
 
+// guard runs what the store may stop for good.
+func (a *alarm) guard(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-a.failed:
+		return a.err.Load()
+	}
+}
+
 // committer writes batches on a goroutine of its own, which the store may stop
 // for good.
 type committer struct {
 	db    *pebble.DB
 	alarm *alarm
 	in    chan *pebble.Batch
-	out   chan error
-	ended chan struct{}
+	out   chan committed
+	ended chan struct{} // closed when the goroutine has ended
+
+	mu      sync.Mutex
+	retired []*moment
+}
+
+// committed is what became of a batch.
+type committed struct {
+	moment *moment // with the batch
+	err    error
 }
 
 func newCommitter(db *pebble.DB, alarm *alarm) *committer {
-	c := &committer{db: db, alarm: alarm, in: make(chan *pebble.Batch), out: make(chan error), ended: make(chan struct{})}
+	c := &committer{db: db, alarm: alarm, in: make(chan *pebble.Batch), out: make(chan committed), ended: make(chan struct{})}
 	go c.run()
 	return c
 }
@@ -117,29 +138,43 @@ func (c *committer) run() {
 		}
 	}()
 	for b := range c.in {
-		err := c.db.Apply(b, pebble.Sync)
+		done := committed{}
+		if done.err = c.db.Apply(b, pebble.Sync); done.err == nil {
+			done.moment = c.moment()
+		}
+		c.bury()
 		select {
-		case c.out <- err:
+		case c.out <- done:
 		case <-c.alarm.failed:
 			return
 		}
 	}
+	c.bury()
 }
 
-// commit returns once the batch is on the disk. After an error that is a
-// FailedError it is not known whether it is.
-func (c *committer) commit(b *pebble.Batch) error {
+// commit returns once the batch is on the disk, with the moment of that. After
+// an error that is a FailedError it is not known whether it is.
+func (c *committer) commit(b *pebble.Batch) (*moment, error) {
 	select {
 	case c.in <- b:
 	case <-c.alarm.failed:
-		return c.alarm.err.Load()
+		return nil, c.alarm.err.Load()
 	}
 	select {
-	case err := <-c.out:
-		return err
+	case done := <-c.out:
+		return done.moment, done.err
 	case <-c.alarm.failed:
-		return c.alarm.err.Load()
+		return nil, c.alarm.err.Load()
 	}
+}
+
+// set is commit for rows of which readers see nothing.
+func (c *committer) set(b *pebble.Batch) error {
+	m, err := c.commit(b)
+	if err == nil {
+		m.release()
+	}
+	return err
 }
 
 // close ends the goroutine; it is not called after a failure.
@@ -153,17 +188,32 @@ func (c *committer) close() {
 type moment struct {
 	*pebble.Snapshot
 	refs  atomic.Int32
-	alarm *alarm
+	owner *committer
 }
 
-func newMoment(db *pebble.DB, a *alarm) *moment {
-	m := &moment{Snapshot: db.NewSnapshot(), alarm: a}
+func (c *committer) moment() *moment {
+	m := &moment{Snapshot: c.db.NewSnapshot(), owner: c}
 	m.refs.Store(1)
 	return m
 }
 
+// release leaves the closing to the committer: it takes a lock of the store.
 func (m *moment) release() {
-	if m.refs.Add(-1) == 0 && m.alarm.err.Load() == nil {
+	if m.refs.Add(-1) > 0 {
+		return
+	}
+	m.owner.mu.Lock()
+	m.owner.retired = append(m.owner.retired, m)
+	m.owner.mu.Unlock()
+}
+
+// bury closes the moments that nobody reads any more.
+func (c *committer) bury() {
+	c.mu.Lock()
+	list := c.retired
+	c.retired = nil
+	c.mu.Unlock()
+	for _, m := range list {
 		_ = m.Close() // fails only when it is closed already
 	}
 }
