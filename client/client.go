@@ -33,7 +33,8 @@ type Client struct {
 	events hub
 	stats  counters
 
-	head       atomic.Uint64 // highest seq seen
+	met        atomic.Pointer[protocol.KeyHash] // the registry's key
+	head       atomic.Uint64                    // highest seq seen
 	maxPayload atomic.Uint64
 
 	mu    sync.Mutex

@@ -168,6 +168,8 @@ func (n *connection) begin(ctx context.Context) error {
 			c.events.emit(KeyChanged{Old: c.key, New: key})
 		}
 		c.key = key
+		hash := protocol.KeyHashOf(key)
+		c.met.Store(&hash)
 	}
 	n.tasks.Go(n.readControl)
 	again := 0
@@ -342,6 +344,10 @@ func replyID(f protocol.Frame) (id uint64, ok bool) {
 	case *protocol.NodesPage:
 		return f.ID, true
 	case *protocol.TopicsPage:
+		return f.ID, true
+	case *protocol.TokensPage:
+		return f.ID, true
+	case *protocol.KeysPage:
 		return f.ID, true
 	}
 	return 0, false

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/pilotgo/pilotgo/internal/link"
@@ -26,12 +27,17 @@ type Options struct {
 	// OneShot; keys of registries are remembered as long as the client lives.
 	NoState bool
 
-	Name  string   // a name to show to others
-	Tags  []string // labels to show to others
-	Token string   // join token, where the registry demands one
+	Name string   // a name to show to others
+	Tags []string // labels to show to others
+
+	// Token is a join token, where the registry demands one. A token that
+	// CreateToken made names the registry's key: the token is told to no registry
+	// that has another.
+	Token string
 
 	// RegistryKey is the fingerprint ("sha256:…") that the registry must have.
-	// Empty: the one known from before, else the one met first.
+	// Empty: the one in the token, the one known from before, else the one met
+	// first.
 	RegistryKey string
 
 	// Window is how many publishes of one lane may be without an answer before
@@ -79,6 +85,9 @@ func (o Options) validate() (Options, error) {
 			return o, fmt.Errorf("options: RegistryKey: %w", err)
 		}
 	}
+	if err := o.pinByToken(); err != nil {
+		return o, fmt.Errorf("options: Token: %w", err)
+	}
 	if err := o.hello(protocol.Instance{}).Check(); err != nil {
 		return o, fmt.Errorf("options: %w", err)
 	}
@@ -94,6 +103,25 @@ func (o Options) validate() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// pinByToken makes the registry's key that of the token.
+func (o *Options) pinByToken() error {
+	if !protocol.IsJoinToken(o.Token) {
+		return nil
+	}
+	token, err := protocol.ParseJoinToken(o.Token)
+	if err != nil {
+		return err
+	}
+	fingerprint := token.Registry.String()
+	if o.RegistryKey == "" {
+		o.RegistryKey = fingerprint
+	}
+	if strings.TrimSpace(o.RegistryKey) != fingerprint {
+		return protocol.Errorf(protocol.ErrInvalid, "it is of the registry with key %s, RegistryKey is %s", fingerprint, o.RegistryKey)
+	}
+	return nil
 }
 
 // hello is what the registry is told about the client.

@@ -38,6 +38,8 @@ func TestOptionsThatContradict(t *testing.T) {
 		"control":        {Name: "a\nb"},
 		"tag":            {Tags: []string{long}},
 		"token":          {Token: strings.Repeat("x", protocol.MaxToken+1)},
+		"damaged token":  {Token: protocol.JoinToken{}.String()[:80]},
+		"token and key":  {Token: protocol.JoinToken{}.String(), RegistryKey: link.Fingerprint(make([]byte, 32))},
 		"registry's key": {RegistryKey: "sha256:zz"},
 		"window":         {Window: -1},
 		"buffer":         {Buffer: -1},
@@ -67,6 +69,20 @@ func TestEveryOptionIsKnown(t *testing.T) {
 	got, err := full.validate()
 	require.NoError(t, err)
 	require.Equal(t, full, got, "what is set stays")
+}
+
+// The secret is told to no other registry.
+func TestATokenPinsItsRegistry(t *testing.T) {
+	key := make([]byte, 32)
+	token := protocol.JoinToken{Registry: protocol.KeyHashOf(key)}.String()
+	for _, given := range []string{"", link.Fingerprint(key)} {
+		o, err := Options{Token: token, RegistryKey: given}.validate()
+		require.NoError(t, err)
+		require.Equal(t, link.Fingerprint(key), o.RegistryKey)
+	}
+	o, err := Options{Token: "of an operator's own making"}.validate()
+	require.NoError(t, err)
+	require.Empty(t, o.RegistryKey)
 }
 
 func TestStateIsUnderPilotHome(t *testing.T) {

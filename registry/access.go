@@ -88,11 +88,8 @@ func isLoopback(addr net.Addr) bool {
 
 // allow asks for a right of this session's node.
 func (s *session) allow(r Request) *protocol.Error {
-	switch {
-	case s.operator || s.r.unguarded():
+	if s.operator || s.r.unguarded() {
 		return nil
-	case s.r.o.Access == nil:
-		return byLabel(r.Right, s.labelled())
 	}
 	code := protocol.ErrDenied
 	if r.Right == RightAdmit {
@@ -103,12 +100,14 @@ func (s *session) allow(r Request) *protocol.Error {
 	return refusal(s.r.o.Access(s.ctx, r), code)
 }
 
-// byLabel decides where there are no other rules.
-func byLabel(right Right, labels []string) *protocol.Error {
+// AccessByLabel is for a registry without rules of its own that does not let in
+// everybody: all who are let in may publish and subscribe, those with LabelAdmin do
+// an operator's work, and those with LabelRelay publish on behalf of others.
+func AccessByLabel(_ context.Context, r Request) error {
 	switch {
-	case right == RightAdmin && !slices.Contains(labels, LabelAdmin):
+	case r.Right == RightAdmin && !slices.Contains(r.Labels, LabelAdmin):
 		return protocol.Errorf(protocol.ErrDenied, "for operators")
-	case right == RightRelay && !slices.Contains(labels, LabelRelay):
+	case r.Right == RightRelay && !slices.Contains(r.Labels, LabelRelay):
 		return protocol.Errorf(protocol.ErrDenied, "for relays")
 	}
 	return nil

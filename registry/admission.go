@@ -57,9 +57,7 @@ type Admission struct {
 	Operators []protocol.KeyHash
 }
 
-// The labels that mean something in a registry without rules of its own that does
-// not let in everybody: there all may publish and subscribe, LabelAdmin does an
-// operator's work, and LabelRelay publishes on behalf of others.
+// The labels that mean something to AccessByLabel.
 const (
 	LabelAdmin = "admin"
 	LabelRelay = "relay"

@@ -33,8 +33,7 @@ type Options struct {
 	Admission Admission
 
 	// Access decides what those may do who are let in; it is asked for RightAdmit
-	// too. Nil leaves publishing and subscribing to all of them, and the rest to
-	// those with LabelAdmin and LabelRelay.
+	// too. Where Admission does not let in everybody, nil is AccessByLabel.
 	Access AccessFunc
 
 	Limits Limits
@@ -56,6 +55,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, protocol.Errorf(protocol.ErrInvalid, "no log")
 	case len(o.Key) != ed25519.PrivateKeySize:
 		return o, protocol.Errorf(protocol.ErrInvalid, "no key")
+	}
+	if o.Access == nil && o.Admission.Mode != AdmitOpen {
+		o.Access = AccessByLabel
 	}
 	var err error
 	if o.Limits, err = o.Limits.withDefaults(); err != nil {
