@@ -67,11 +67,12 @@ func lock(path, swarm string) (*os.File, error) {
 	return f, nil
 }
 
-// openLock opens a lock file, of another user too, which can only be read. It
-// follows no symlink: in a folder for all that could lead anywhere.
+// openLock opens a lock file; one of another user or on a read-only disk can only
+// be read, and locked all the same. It follows no symlink: in a folder for all that
+// could lead anywhere.
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|noFollow, 0o644)
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || err != nil && isReadOnly(err) {
 		if f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0); err == nil {
 			return f, nil
 		}

@@ -175,7 +175,7 @@ func TestSchemaFilesReferToEachOther(t *testing.T) {
 	s := &config.Schema{File: filepath.Join(dir, "main.json")}
 	require.NoError(t, s.Validate(t.Context(), document(t, 1, `{"pool":{"size":9,"sub":{"size":1}},"n":7}`)))
 	for doc, want := range map[string]string{
-		`{"n":"a"}`:                           `/n: type: want "integer", have string`,
+		`{"n":"a"}`:                            `/n: type: want "integer", have string`,
 		`{"pool":{"sub":{"sub":{"size":10}}}}`: `/pool/sub/sub/size: maximum: want 9`,
 		`{"pool":{"top":{"pool":3}}}`:          `/pool/top/pool: type: want "object", have integer`,
 	} {
