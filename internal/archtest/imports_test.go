@@ -27,6 +27,7 @@ var arrows = map[string][]string{
 	"config":   {"client", "internal/statefile"},
 
 	"registry":          {"internal/link"},
+	"registry/access":   {"registry"},
 	"registry/memlog":   {"registry"},
 	"registry/disklog":  {"registry"},
 	"registry/jetlog":   {"registry"},
