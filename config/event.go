@@ -79,13 +79,19 @@ type judged struct {
 
 // done answers apply.
 type done struct {
-	Doc   ref
-	OK    bool
-	Error string
+	Doc     ref
+	OK      bool
+	Refused bool // it was judged unfit, which trying again does not mend
+	Error   string
 }
 
-// pinSet: the agent is to stay at what it has, or no longer.
-type pinSet struct{ Pinned bool }
+// currentFound: what is applied was looked at again, and can be another than was
+// thought.
+type currentFound struct {
+	Applied ref
+	Highest uint64
+	Pinned  bool
+}
 
 // timerFired: the moment of the last setTimer has come.
 type timerFired struct{}

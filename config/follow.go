@@ -72,8 +72,8 @@ func (o *FollowOptions) validate(self client.Self) error {
 // validates, applies and reports.
 //
 // At first it goes to the latest version, not through all before it. A version
-// that a validator refuses changes nothing; one that cannot be applied is tried
-// again; a newer one supersedes either. Versions of a rollout are applied once it
+// that a validator refuses, or a with an error that is ErrInvalid, changes nothing;
+// one that cannot be applied is tried again; a newer one supersedes either. Versions of a rollout are applied once it
 // reaches this agent. A version is never given up for a lower one, whatever the
 // registry has or has lost.
 //
@@ -323,10 +323,21 @@ func (f *follower) apply(ctx context.Context, d *Document) {
 		err := f.a.Apply(ctx, d)
 		e := done{Doc: refOf(d), OK: err == nil}
 		if err != nil {
-			e.Error = err.Error()
+			e.Refused, e.Error = errors.Is(err, protocol.ErrInvalid), err.Error()
+			f.lookAgain(ctx)
 		}
 		f.send(ctx, e)
 	})
+}
+
+// lookAgain reads what is applied after an error: a local rollback may be why.
+func (f *follower) lookAgain(ctx context.Context) {
+	now, err := f.a.Current(ctx)
+	if err != nil {
+		f.s.o.Logger.Warn("config in use cannot be read", "swarm", f.s.name, "error", err)
+		return
+	}
+	f.send(ctx, currentFound{ref{Version: now.Version, Digest: now.Digest}, now.Highest, now.Pinned})
 }
 
 // look reads back what the log retains.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +61,24 @@ func (m *memory) version() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now.Version
+}
+
+func (m *memory) content() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return string(m.now.Config)
+}
+
+func (m *memory) list() []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.applied)
+}
+
+func (m *memory) pinned() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now.Pinned
 }
 
 // agent is a node that follows.
@@ -123,8 +143,11 @@ func applying(version uint64, doc string) func(*agent) {
 }
 
 // settle lets what has begun come to its end.
-func settle() {
-	time.Sleep(time.Second)
+func settle() { pass(time.Second) }
+
+// pass lets time go by, and what happens in it.
+func pass(d time.Duration) {
+	time.Sleep(d)
 	synctest.Wait()
 }
 
@@ -165,14 +188,14 @@ func TestFollowersApplyEachVersion(t *testing.T) {
 		publish(t, s, 2, `{"a":2}`)
 		a := follow(t, reg, "a")
 		settle()
-		require.Equal(t, []uint64{2}, a.applied, "the latest, not all before it")
+		require.Equal(t, []uint64{2}, a.list(), "the latest, not all before it")
 		require.Equal(t, []string{"announced 2", "applied 2"}, a.took())
 		require.Equal(t, "2: applied 2", a.report(t, reg))
 
 		publish(t, s, 3, `{"a":3}`)
 		settle()
-		require.Equal(t, []uint64{2, 3}, a.applied)
-		require.Equal(t, `{"a":3}`, string(a.now.Config))
+		require.Equal(t, []uint64{2, 3}, a.list())
+		require.Equal(t, `{"a":3}`, a.content())
 		require.Equal(t, "3: applied 3", a.report(t, reg))
 		r := reports(t, reg)[a.c.Self().Node.String()]
 		require.Equal(t, config.DigestOf([]byte(`{"a":3}`)), r.Digest)
@@ -186,7 +209,7 @@ func TestAScriptsUpdateIsApplied(t *testing.T) {
 		a := follow(t, reg, "a")
 		require.NoError(t, script(t, dial(t, reg, "script"), 1700000000, `{"max_workers":10}`))
 		settle()
-		require.Equal(t, `{"max_workers":10}`, string(a.now.Config))
+		require.Equal(t, `{"max_workers":10}`, a.content())
 		var f map[string]any
 		list := reg.Messages(status)
 		require.NoError(t, json.Unmarshal(list[len(list)-1].Payload, &f))
@@ -212,8 +235,8 @@ func TestARejectedVersionChangesNothing(t *testing.T) {
 		settle()
 		require.Equal(t, uint64(1), a.version())
 		require.Equal(t, "1: rejected 2: /max_workers: above 100", a.report(t, reg))
-		time.Sleep(time.Hour)
-		require.Equal(t, []uint64{1}, a.applied)
+		pass(time.Hour)
+		require.Equal(t, []uint64{1}, a.list())
 		publish(t, s, 3, `{}`)
 		settle()
 		require.Equal(t, "3: applied 3", a.report(t, reg))
@@ -236,10 +259,10 @@ func TestADocumentWithAFaultIsRejected(t *testing.T) {
 func TestAFailureIsReportedAndTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		s := join(t, reg, "ci")
-		tries := 0
+		var tries atomic.Int32
 		a := follow(t, reg, "a", applying(1, `{}`), func(a *agent) {
 			a.fail = func(*config.Document) error {
-				if tries++; tries <= 5 {
+				if tries.Add(1) <= 5 {
 					return errors.New("no space left on device")
 				}
 				return nil
@@ -249,10 +272,46 @@ func TestAFailureIsReportedAndTriedAgain(t *testing.T) {
 		settle()
 		require.Equal(t, "1: failed 2: no space left on device", a.report(t, reg))
 		require.Equal(t, uint64(1), a.version())
-		time.Sleep(1*time.Second + 2*time.Second + 4*time.Second + 8*time.Second)
-		require.Equal(t, 5, tries)
-		time.Sleep(17 * time.Second)
+		pass(1*time.Second + 2*time.Second + 4*time.Second + 8*time.Second)
+		require.EqualValues(t, 5, tries.Load())
+		pass(17 * time.Second)
 		require.Equal(t, "2: applied 2", a.report(t, reg))
+	})
+}
+
+// An applier that judges by itself is not asked again.
+func TestAnApplierMayReject(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		var tries atomic.Int32
+		a := follow(t, reg, "a", func(a *agent) {
+			a.fail = func(*config.Document) error {
+				tries.Add(1)
+				return &config.InvalidError{Path: "/a", Rule: "required"}
+			}
+		})
+		publish(t, s, 1, `{}`)
+		pass(time.Hour)
+		require.EqualValues(t, 1, tries.Load())
+		require.Equal(t, "0: rejected 1: /a: required", a.report(t, reg))
+	})
+}
+
+// A local rollback that the applier finds when it is to apply holds the agent.
+func TestARollbackBesideTheFollowerPins(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 3, `{}`)
+		a := follow(t, reg, "a", applying(3, `{}`), func(a *agent) {
+			a.fail = func(*config.Document) error {
+				a.now.Version, a.now.Pinned = 2, true
+				return errors.New("pinned")
+			}
+		})
+		publish(t, s, 4, `{}`)
+		settle()
+		require.Equal(t, "2: pending 4 pinned", a.report(t, reg))
+		require.Equal(t, []string{"announced 4", "pinned 2"}, a.took())
 	})
 }
 
@@ -280,7 +339,7 @@ func TestANewerVersionSupersedes(t *testing.T) {
 		settle()
 		publish(t, s, 3, `{}`)
 		settle()
-		require.Equal(t, []uint64{3}, a.applied)
+		require.Equal(t, []uint64{3}, a.list())
 		require.Equal(t, []string{
 			"announced 1", "failed 1: no", "announced 2", "superseded 1", "announced 3", "superseded 2", "applied 3",
 		}, a.took())
@@ -296,12 +355,12 @@ func TestAnApplyIsNotInterrupted(t *testing.T) {
 		for v := uint64(2); v < 9; v++ {
 			publish(t, s, v, `{}`)
 		}
-		time.Sleep(30 * time.Second)
-		require.Equal(t, []uint64{1, 8}, a.applied)
+		pass(30 * time.Second)
+		require.Equal(t, []uint64{1, 8}, a.list())
 		publish(t, s, 9, `{}`)
 		settle()
 		a.stop() // waits
-		require.Equal(t, []uint64{1, 8, 9}, a.applied)
+		require.Equal(t, []uint64{1, 8, 9}, a.list())
 	})
 }
 
@@ -315,17 +374,17 @@ func TestALostLogTakesNothingAway(t *testing.T) {
 		a.took()
 
 		reg.RestartEmpty()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, uint64(7), a.version())
 		require.Equal(t, []string{"new epoch 7", "registry behind 7"}, a.took())
 		require.Equal(t, "7: applied 7 behind", a.report(t, reg), "and says so on the new log")
 
 		publish(t, s, 6, `{"a":6}`)
 		settle()
-		require.Equal(t, `{"a":7}`, string(a.now.Config))
+		require.Equal(t, `{"a":7}`, a.content())
 		publish(t, s, 7, `{"other":7}`)
 		settle()
-		require.Equal(t, `{"a":7}`, string(a.now.Config), "a version has one content")
+		require.Equal(t, `{"a":7}`, a.content(), "a version has one content")
 		require.Equal(t, "7: applied 7 behind", a.report(t, reg))
 
 		p := publish(t, s, 0, `{"a":8}`) // as scripts do
@@ -341,7 +400,7 @@ func TestAnAgentComesBackToALostLog(t *testing.T) {
 		a := follow(t, reg, "a", applying(7, `{"a":7}`))
 		settle()
 		require.Equal(t, uint64(7), a.version())
-		require.Empty(t, a.applied)
+		require.Empty(t, a.list())
 		require.Equal(t, "7: applied 7 behind", a.report(t, reg))
 	})
 }
@@ -362,17 +421,17 @@ func TestAGapEndsAtTheNewestVersion(t *testing.T) {
 		for v := uint64(11); v <= 510; v++ {
 			publish(t, s, v, fmt.Sprintf(`{"v":%d}`, v))
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		reg.HealAll()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		for _, back := range []*agent{a, b} {
-			require.Equal(t, `{"v":510}`, string(back.now.Config))
+			require.Equal(t, `{"v":510}`, back.content())
 			require.Contains(t, back.took(), "gap 10")
 		}
 		publish(t, s, 0, `{"live":1}`)
 		settle()
-		require.Equal(t, `{"live":1}`, string(a.now.Config))
-		require.Equal(t, `{"live":1}`, string(b.now.Config))
+		require.Equal(t, `{"live":1}`, a.content())
+		require.Equal(t, `{"live":1}`, b.content())
 	})
 }
 
@@ -387,12 +446,12 @@ func TestARollbackStays(t *testing.T) {
 		}
 		r, err := s.Rollback(t.Context(), 1, config.RollbackOptions{})
 		require.NoError(t, err)
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		late := follow(t, reg, "late")
 		settle()
 		for _, a := range append(agents, late) {
 			require.Equal(t, r.Published.Version, a.version())
-			require.Equal(t, `{"v":1}`, string(a.now.Config))
+			require.Equal(t, `{"v":1}`, a.content())
 			list := a.took()
 			require.Equal(t, fmt.Sprint("rolled back ", r.Published.Version), list[len(list)-1])
 		}
@@ -417,7 +476,7 @@ func TestALocalRollbackPins(t *testing.T) {
 		a.run(t)
 		settle()
 		require.Equal(t, "4: applied 4", a.report(t, reg))
-		require.False(t, a.now.Pinned)
+		require.False(t, a.pinned())
 	})
 }
 
@@ -446,7 +505,7 @@ func TestReportsWaitForTheRegistry(t *testing.T) {
 		a := follow(t, reg, "a")
 		reg.Fail(fakeregistry.Failure{Op: fakeregistry.OpPublish, Topic: status, Times: 3, Code: protocol.ErrStorageFull})
 		publish(t, s, 1, `{}`)
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		require.Equal(t, uint64(1), a.version())
 		require.Equal(t, "1: applied 1", a.report(t, reg))
 		require.Len(t, reg.Messages(status), 1, "one slot")
@@ -486,7 +545,7 @@ func TestFollowWithoutFences(t *testing.T) {
 			require.NoError(t, err)
 		}
 		settle()
-		require.Equal(t, `{"first":1}`, string(a.now.Config))
+		require.Equal(t, `{"first":1}`, a.content())
 		require.Equal(t, "5: applied 5", a.report(t, reg))
 	})
 }

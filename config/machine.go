@@ -321,16 +321,28 @@ func (e judged) happen(x *turn) {
 		x.do(apply{x.work})
 		return
 	}
+	x.rejected(e.Reason)
+}
+
+func (x *turn) rejected(reason string) {
 	x.phase = idle
-	x.outcome = outcome{x.work, StateRejected, e.Reason}
-	x.show(ChangeRejected, x.work.Version, e.Reason)
+	x.outcome = outcome{x.work, StateRejected, reason}
+	x.show(ChangeRejected, x.work.Version, reason)
 }
 
 func (e done) happen(x *turn) {
 	if x.phase != applying {
 		return
 	}
-	if !e.OK {
+	switch {
+	case e.OK:
+	case x.pinned:
+		x.phase = idle
+		return
+	case e.Refused:
+		x.rejected(e.Error)
+		return
+	default:
 		x.failed(e.Error)
 		return
 	}
@@ -354,7 +366,10 @@ func (x *turn) failed(reason string) {
 	x.show(ChangeFailed, x.work.Version, reason)
 }
 
-func (e pinSet) happen(x *turn) { x.pinned = e.Pinned }
+func (e currentFound) happen(x *turn) {
+	x.applied, x.pinned = e.Applied, e.Pinned
+	x.highest = max(x.highest, e.Highest, e.Applied.Version)
+}
 
 func (timerFired) happen(x *turn) {
 	if x.phase == waiting && x.now >= x.due {

@@ -80,13 +80,13 @@ func TestWatch(t *testing.T) {
 		reg.Partition("late", fakeregistry.Host)
 		publish(t, s, 3, `{}`)
 		publish(t, s, 4, `{}`)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		reg.HealAll()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		require.Equal(t, "update 3, update 4", late.took(), "nothing was lost")
 
 		reg.RestartEmpty()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		require.Equal(t, "new epoch, snapshot", late.took())
 		publish(t, s, 5, `{}`)
 		require.Equal(t, "update 5", late.took())
@@ -109,9 +109,9 @@ func TestWatchOverAGap(t *testing.T) {
 		for v := uint64(11); v <= 510; v++ {
 			publish(t, s, v, `{}`)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		reg.HealAll()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, "gap 11-460, snapshot 510", old.took())
 		require.Equal(t, "gap 1-460, snapshot 510", fresh.took())
 		publish(t, s, 511, `{}`)
