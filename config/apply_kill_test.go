@@ -218,7 +218,7 @@ func TestKilledAtAnyPoint(t *testing.T) {
 // a process dies, so that a disk would only make the test slow.
 func fastDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "pilotgo-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "pilotgo-test-") //nolint:usetesting // t.TempDir is elsewhere
 	if err != nil {
 		return t.TempDir()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -76,9 +77,10 @@ func DefaultTarget() string {
 
 // validate checks the options and fills in defaults.
 func (o FileOptions) validate() (FileOptions, error) {
+	if err := ValidName(o.Swarm); err != nil {
+		return o, fmt.Errorf("file: %w", err)
+	}
 	switch {
-	case o.Swarm == "" || strings.ContainsAny(o.Swarm, ":\x00"):
-		return o, protocol.Errorf(protocol.ErrInvalid, "file: Swarm is a name without a colon")
 	case o.ValidateTimeout < 0:
 		return o, protocol.Errorf(protocol.ErrInvalid, "file: ValidateTimeout is not negative")
 	case o.Mode&^0o777 != 0:

@@ -9,8 +9,9 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-// FileError is why a [File] could not do something with one of its files. Nothing
-// was changed, unless it says that putting back went wrong too.
+// FileError is why a [File] could not do something with one of its files. It is
+// never protocol.ErrInvalid, which is of documents, but where OpenFile got paths
+// that cannot be.
 type FileError struct {
 	Code protocol.Code
 	Path string
@@ -42,8 +43,6 @@ func (e *FileError) Hint() string {
 		return "let this user write to the folder of the file, or choose another path"
 	case protocol.ErrNotFound:
 		return "make the folder that the file is to be in"
-	case protocol.ErrInvalid:
-		return "name a file in a folder that exists"
 	default:
 		return ""
 	}
@@ -68,10 +67,8 @@ func codeOfFile(err error, other protocol.Code) protocol.Code {
 		return protocol.ErrStorageFull
 	case errors.Is(err, fs.ErrPermission) || isReadOnly(err):
 		return protocol.ErrDenied
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) || isBadPath(err):
 		return protocol.ErrNotFound
-	case isBadPath(err):
-		return protocol.ErrInvalid
 	case errors.Is(err, errTooLarge):
 		return protocol.ErrTooLarge
 	}

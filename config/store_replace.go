@@ -49,9 +49,9 @@ func checkRegular(path string, old fs.FileInfo) error {
 	case old == nil || old.Mode().IsRegular():
 		return nil
 	case old.IsDir():
-		return fileErrorf(protocol.ErrInvalid, path, "name a file, not a folder", "is a folder")
+		return fileErrorf(protocol.ErrConflict, path, "name a file, not a folder", "is a folder")
 	}
-	return fileErrorf(protocol.ErrInvalid, path, "name a regular file", "is no regular file (%v)", old.Mode().Type())
+	return fileErrorf(protocol.ErrConflict, path, "name a regular file", "is no regular file (%v)", old.Mode().Type())
 }
 
 // fill writes the temporary file and closes it.

@@ -119,10 +119,10 @@ func TestTargetsThatCannotBe(t *testing.T) {
 		code   protocol.Code
 		text   string
 	}{
-		{"folder", protocol.ErrInvalid, "is a folder"},
-		{"fifo", protocol.ErrInvalid, "is no regular file"},
+		{"folder", protocol.ErrConflict, "is a folder"},
+		{"fifo", protocol.ErrConflict, "is no regular file"},
 		{"none/app.json", protocol.ErrNotFound, "no folder " + filepath.Join(dir, "none")},
-		{"file/app.json", protocol.ErrInvalid, "not a directory"},
+		{"file/app.json", protocol.ErrNotFound, "not a directory"},
 	} {
 		o := config.FileOptions{Swarm: "a", Target: filepath.Join(dir, test.target), VersionFile: config.NoVersionFile, State: filepath.Join(dir, "state")}
 		_, err := config.OpenFile(o)
@@ -143,7 +143,9 @@ func TestTargetThatBecomesAFolder(t *testing.T) {
 	target := filepath.Join(dir, "app.json")
 	require.NoError(t, os.Remove(target))
 	require.NoError(t, os.Mkdir(target, 0o755))
-	require.ErrorIs(t, f.Apply(t.Context(), document(t, 2, two)), protocol.ErrInvalid)
+	err := f.Apply(t.Context(), document(t, 2, two))
+	require.ErrorIs(t, err, protocol.ErrConflict)
+	require.NotErrorIs(t, err, protocol.ErrInvalid, "no fault of the document's")
 	require.NoError(t, os.Remove(target))
 	wantCurrent(t, f, 1, one)
 	wantFiles(t, dir, one, "1\n")
