@@ -144,6 +144,9 @@ func (x *step) letKnow() {
 		return
 	}
 	x.stand = never
+	if x.leader.Term == 0 {
+		return // nobody known needs a successor
+	}
 	again := 10 * x.Timing.Silence
 	if x.Preempt.Allowed && x.leader.Term != 0 && x.standing().above(x.leader.standing) {
 		x.stand = x.after(again)

@@ -389,7 +389,10 @@ func (m *Member) end() {
 	m.tasks.Wait()
 	for _, s := range m.out {
 		_, _, err := s.pending.Result()
-		s.finish(fmt.Errorf("%w: %w", protocol.ErrNotConnected, err)) // see finished
+		if err != nil {
+			err = fmt.Errorf("%w: %w", protocol.ErrNotConnected, err) // see finished
+		}
+		s.finish(err)
 	}
 	m.mu.Lock()
 	m.over = true
