@@ -39,6 +39,8 @@ type FollowOptions struct {
 	// Notify is told of all that happens, in order and from one goroutine, which
 	// waits for it.
 	Notify func(Change)
+
+	settled func() // is called when there is nothing to do but wait for what comes
 }
 
 func (o *FollowOptions) validate(self client.Self) error {
@@ -252,6 +254,9 @@ func (f *follower) do(ctx context.Context, a action) {
 	case apply:
 		f.apply(ctx, f.doc(a.Doc))
 	case tell:
+		if f.o.settled != nil {
+			f.o.settled()
+		}
 		f.reports.tell(a.report)
 	case setTimer:
 		f.setTimer(a.At)

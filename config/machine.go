@@ -412,8 +412,11 @@ func (x *turn) report() {
 		return
 	}
 	r := x.state.report()
-	due := x.Every > 0 && x.now >= x.tellAt
 	busy := x.phase == judging || x.phase == applying
+	if busy && x.tellAt == 0 {
+		x.tellAt = x.now + x.Every
+	}
+	due := x.Every > 0 && x.now >= x.tellAt
 	if !due && (busy || r == x.told) {
 		return
 	}
