@@ -171,7 +171,7 @@ func (x *index) rejoinAll(since protocol.Seq, joined func(protocol.NodeID) map[s
 func (x *index) wakeAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	readers(x.all).wake()
+	x.all.wake()
 }
 
 func (t *inboxTopics) change(next map[string]struct{}, since protocol.Seq) {

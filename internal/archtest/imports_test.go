@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"registry/access":   {"registry"},
 	"registry/memlog":   {"registry"},
 	"registry/disklog":  {"registry"},
-	"registry/jetlog":   {"registry"},
+	"registry/jetlog":   {"registry", "registry/memlog"},
 	"registry/logtest":  {"registry"},
 	"fakeregistry":      {"registry", "registry/memlog", "internal/simnet", "internal/link"},
 	"pilotd":            {"client", "internal/link"},

@@ -117,11 +117,12 @@ func testRefusedBatch(t *testing.T, s Suite) {
 func testConcurrentReaders(t *testing.T, s Suite) {
 	const batches, size, readers = 200, 10, 8
 	l := s.open(t, unbounded)
+	grown := newBell()
 	var wg sync.WaitGroup
 	for i := range readers {
 		sel := registry.Selection{Pattern: []string{"a", "*", "a.*", ""}[i%4], Topics: map[bool]map[string]struct{}{true: set("a", "a.b")}[i%4 == 3]}
 		wg.Go(func() {
-			if err := follow(l.Log, &sel, batches*size); err != nil {
+			if err := follow(l.Log, &grown, &sel, batches*size); err != nil {
 				t.Error(err)
 			}
 		})
@@ -136,11 +137,45 @@ func testConcurrentReaders(t *testing.T, s Suite) {
 			l.Close() // ends the readers
 			break
 		}
+		grown.ring()
 	}
+	grown.stop()
 	wg.Wait()
 }
 
-func follow(l registry.Log, sel *registry.Selection, upTo protocol.Seq) error {
+// bell wakes readers that have read all there is.
+type bell struct {
+	mu   sync.Mutex
+	next chan struct{} // closed with the next ring
+	over bool
+}
+
+func newBell() bell { return bell{next: make(chan struct{})} }
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		close(b.next)
+		b.next = make(chan struct{})
+	}
+}
+
+// stop is the last ring.
+func (b *bell) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	close(b.next)
+}
+
+func (b *bell) heard() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next
+}
+
+func follow(l registry.Log, grown *bell, sel *registry.Selection, upTo protocol.Seq) error {
 	page := registry.Page{MaxRecords: 7}
 	step := protocol.Seq(1)
 	if sel.Pattern == "a" || sel.Pattern == "a.*" {
@@ -148,7 +183,12 @@ func follow(l registry.Log, sel *registry.Selection, upTo protocol.Seq) error {
 	}
 	last := protocol.Seq(0)
 	for at := protocol.Seq(0); at < upTo; at = page.Scanned {
+		more := grown.heard()
 		head, _ := l.Head()
+		if head == at {
+			<-more
+			head, _ = l.Head()
+		}
 		if err := l.Read(sel, at, head, &page); err != nil {
 			return err
 		}
@@ -169,12 +209,13 @@ func follow(l registry.Log, sel *registry.Selection, upTo protocol.Seq) error {
 func testForgetfulReaders(t *testing.T, s Suite) {
 	const batches, size, last = 300, 20, 300 * 20
 	l := s.open(t, registry.Retention{Messages: 15, TopicBytes: 400})
+	grown := newBell()
 	var wg sync.WaitGroup
 	for _, sel := range []registry.Selection{
 		{Pattern: "a"}, {Pattern: "*"}, {Pattern: "a.*"}, {Topics: set("a", "a.b"), Direct: 3}, {Direct: 3},
 	} {
 		wg.Go(func() {
-			if err := account(l.Log, &sel, last); err != nil {
+			if err := account(l.Log, &grown, &sel, last); err != nil {
 				t.Error(err)
 			}
 		})
@@ -193,7 +234,9 @@ func testForgetfulReaders(t *testing.T, s Suite) {
 			l.Close() // ends the readers
 			break
 		}
+		grown.ring()
 	}
+	grown.stop()
 	wg.Wait()
 }
 
@@ -211,10 +254,15 @@ func forgetfulTopic(seq protocol.Seq) string { return []string{"a", "a.b", "a.c"
 
 // account reads to the end of the log and holds each record of the selection that
 // did not come against the gaps that were told.
-func account(l registry.Log, sel *registry.Selection, last protocol.Seq) error {
+func account(l registry.Log, grown *bell, sel *registry.Selection, last protocol.Seq) error {
 	page := registry.Page{MaxRecords: 5}
 	for at := protocol.Seq(0); at < last; {
+		more := grown.heard()
 		head, _ := l.Head()
+		if head == at {
+			<-more
+			head, _ = l.Head()
+		}
 		if err := l.Read(sel, at, head, &page); err != nil {
 			return err
 		}

@@ -1,0 +1,269 @@
+package jetlog
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
+	"github.com/pilotgo/pilotgo/registry/memlog"
+)
+
+// Options of a log. The zero value is the log PILOTGO, made with one replica.
+type Options struct {
+	// Stream names the stream of the log; the one beside it has _STATE behind the
+	// name. PILOTGO by default.
+	Stream string
+
+	// Replicas is on how many servers the streams are, when they are made: 1
+	// (default), 3 or 5. Those that are there stay as they are.
+	Replicas int
+
+	// MaxBytes bounds the stream of the log when it is made; 0 = no bound but the
+	// servers'. At it publishes are refused with protocol.ErrStorageFull until
+	// the next snapshot has made room. It is well above 2 × SnapshotBytes.
+	MaxBytes int64
+
+	// Creds is the file with user JWT and key, NKey one with an nkey's seed. Users
+	// with passwords, and tokens, stand in the URL.
+	Creds, NKey string
+
+	// TLS is for servers that demand it; schemes tls:// and wss:// in the URL do
+	// with none.
+	TLS *tls.Config
+
+	// Retention holds for the log, and so for all its registries, from this Open
+	// on until one that brings another.
+	Retention registry.Retention
+
+	// Timeout is how long an Append tries to have an answer, 3 s by default.
+	Timeout time.Duration
+
+	// SnapshotBytes is after how many bytes in the stream a snapshot is made, and
+	// at least as many as the last one had. 64 MiB by default.
+	SnapshotBytes int64
+
+	Logger *slog.Logger // few lines; nil is silent
+}
+
+func (o Options) withDefaults() (Options, error) {
+	invalid := func(what string, args ...any) (Options, error) {
+		return o, protocol.Errorf(protocol.ErrInvalid, "jetlog: "+what, args...)
+	}
+	if o.Stream == "" {
+		o.Stream = "PILOTGO"
+	}
+	if strings.ContainsAny(o.Stream, ".*>/\\ \t\r\n") {
+		return invalid("stream name %q", o.Stream)
+	}
+	switch o.Replicas {
+	case 0:
+		o.Replicas = 1
+	case 1, 3, 5:
+	default:
+		return invalid("%d replicas, not 1, 3 or 5", o.Replicas)
+	}
+	if o.MaxBytes < 0 || o.Timeout < 0 || o.SnapshotBytes < 0 {
+		return invalid("MaxBytes, Timeout and SnapshotBytes are not negative")
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 3 * time.Second
+	}
+	if o.SnapshotBytes == 0 {
+		o.SnapshotBytes = 64 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Retention = o.Retention.WithDefaults()
+	return o, nil
+}
+
+// Log is a registry.SharedLog on a JetStream cluster.
+type Log struct {
+	o     Options
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	epoch protocol.Epoch
+	queue *queue
+
+	ctx  context.Context // ends with Close
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mem atomic.Pointer[memlog.Log] // what was taken
+
+	// mu is held by whoever changes what was taken.
+	mu     sync.Mutex
+	closed bool
+	broken error // why nothing can be appended or taken any more
+	away   bool  // the last Append had no answer, and the stream none since
+	short  int   // how often since then the stream ended before pos
+	pos    uint64
+	keep   registry.Retention
+
+	// Bytes in the stream since the newest snapshot, and how many make one more.
+	since, every int64
+	saving       bool
+	saved        uint64 // where the newest snapshot is
+}
+
+var _ registry.SharedLog = (*Log)(nil)
+
+// Open connects to a cluster and opens the log there, or makes it. url is one or
+// several nats:// URLs of the cluster's servers, with commas between them. ctx
+// bounds Open, which reads all that the log retains.
+//
+// A stream of that name that pilotgo did not make is refused.
+func Open(ctx context.Context, url string, o Options) (*Log, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{o: o, queue: newQueue()}
+	if l.nc, err = connect(url, &o); err != nil {
+		return nil, fmt.Errorf("jetlog: %w", unreachable(err))
+	}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	if err := l.open(ctx); err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("jetlog: stream %s: %w", o.Stream, unreachable(err))
+	}
+	return l, nil
+}
+
+func (l *Log) open(ctx context.Context) error {
+	var err error
+	l.js, err = jetstream.New(l.nc, jetstream.WithPublishAsyncTimeout(l.o.Timeout), jetstream.WithPublishAsyncMaxPending(1<<16))
+	if err != nil {
+		return err
+	}
+	log, err := l.streams(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.every = l.o.SnapshotBytes
+	if err := l.load(ctx); err != nil {
+		return err
+	}
+	switch {
+	case l.pos > log.State.LastSeq:
+		return protocol.Errorf(protocol.ErrWrongEpoch,
+			"it ends at %d, and there is a snapshot of %d: it has lost messages that were acknowledged. To begin a new log remove it and %s",
+			log.State.LastSeq, l.pos, l.stateName())
+	case log.State.LastSeq == 0:
+		if err := l.begin(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.follow(ctx); err != nil {
+		return err
+	}
+	if err := l.catchUp(ctx, max(1, log.State.LastSeq)); err != nil {
+		return err
+	}
+	return l.retain(ctx)
+}
+
+// memory is what was taken.
+func (l *Log) memory() *memlog.Log { return l.mem.Load() }
+
+// Epoch implements registry.Log.
+func (l *Log) Epoch() protocol.Epoch { return l.epoch }
+
+// Head implements registry.Log.
+func (l *Log) Head() (protocol.Seq, protocol.Time) { return l.memory().Head() }
+
+// Load implements registry.Log.
+func (l *Log) Load(s registry.State) error { return l.memory().Load(s) }
+
+// Read implements registry.Log.
+func (l *Log) Read(sel *registry.Selection, after, upTo protocol.Seq, page *registry.Page) error {
+	return l.memory().Read(sel, after, upTo, page)
+}
+
+// ReadNewest implements registry.Log.
+func (l *Log) ReadNewest(sel *registry.Selection, after protocol.Seq, newest, perTopic int, page *registry.Page) error {
+	return l.memory().ReadNewest(sel, after, newest, perTopic, page)
+}
+
+// Topic implements registry.Log.
+func (l *Log) Topic(topic string) registry.TopicStats { return l.memory().Topic(topic) }
+
+// Topics implements registry.Log.
+func (l *Log) Topics(after string, limit int) ([]registry.TopicStats, error) {
+	return l.memory().Topics(after, limit)
+}
+
+// Stats implements registry.Log.
+func (l *Log) Stats() registry.LogStats { return l.memory().Stats() }
+
+// Close implements registry.Log. The streams stay.
+func (l *Log) Close() error {
+	l.end()
+	l.queue.close()
+	l.mu.Lock()
+	first := !l.closed
+	l.closed = true
+	l.mu.Unlock()
+	l.work.Wait()
+	if first {
+		if m := l.memory(); m != nil {
+			_ = m.Close()
+		}
+		l.nc.Close()
+	}
+	return nil
+}
+
+// usable is why nothing can be appended now. The caller has mu.
+func (l *Log) usable() error {
+	switch {
+	case l.closed:
+		return protocol.ErrClosed
+	case l.broken != nil:
+		return l.broken
+	case l.away:
+		return unavailable("no answer from the cluster")
+	}
+	return nil
+}
+
+// fail ends the log: what it holds can still be read. The caller has mu.
+func (l *Log) fail(err error) error {
+	if l.broken == nil {
+		l.broken = err
+		l.o.Logger.Error("log lost", "stream", l.o.Stream, "error", err)
+	}
+	return l.broken
+}
+
+// unavailable refuses what was surely not stored; clients keep it and come back,
+// or go to another registry.
+func unavailable(why string) error {
+	return &protocol.Error{Code: protocol.ErrDraining, RetryAfter: time.Second, Detail: "the log is out of reach: " + why}
+}
+
+// unreachable gives errors of the connection a code.
+func unreachable(err error) error {
+	if code := protocol.CodeOf(err); err == nil || code != protocol.ErrInternal {
+		return err
+	}
+	var told *protocol.Error
+	if errors.As(err, &told) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", protocol.ErrNotConnected, err)
+}

@@ -1,0 +1,84 @@
+package jetlog
+
+import "sync"
+
+// message is one of the stream, as the consumer brings it.
+type message struct {
+	seq  uint64
+	data []byte
+}
+
+// queueBytes is how much waits to be taken before the consumer waits.
+const queueBytes = 32 << 20
+
+// queue holds what has come and is not taken yet, in stream order.
+type queue struct {
+	news chan struct{} // a token for the registry when something came
+	more chan struct{} // and one for who waits inside
+
+	mu     sync.Mutex
+	room   sync.Cond
+	closed bool
+	passed uint64 // what came up to here is known already
+	list   []message
+	bytes  int
+}
+
+func newQueue() *queue {
+	q := &queue{news: make(chan struct{}, 1), more: make(chan struct{}, 1)}
+	q.room.L = &q.mu
+	return q
+}
+
+// put adds a message, and waits while too much is there.
+func (q *queue) put(m message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.bytes > queueBytes && !q.closed && m.seq > q.passed {
+		q.room.Wait()
+	}
+	if q.closed || m.seq <= q.passed {
+		return
+	}
+	q.list = append(q.list, m)
+	q.bytes += len(m.data)
+	signal(q.news)
+	signal(q.more)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// at is the i-th message that waits.
+func (q *queue) at(i int) (message, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i >= len(q.list) {
+		return message{}, false
+	}
+	return q.list[i], true
+}
+
+// pass drops what is up to a sequence, and what comes of that.
+func (q *queue) pass(seq uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.passed = max(q.passed, seq)
+	for len(q.list) > 0 && q.list[0].seq <= q.passed {
+		q.bytes -= len(q.list[0].data)
+		q.list[0].data = nil
+		q.list = q.list[1:]
+	}
+	q.room.Broadcast()
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.room.Broadcast()
+}

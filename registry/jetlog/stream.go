@@ -1,0 +1,152 @@
+package jetlog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+func connect(url string, o *Options) (*nats.Conn, error) {
+	opts := []nats.Option{
+		nats.Name("pilotgo registry"),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(200 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		nats.PingInterval(5 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		// What cannot be sent now is not sent later by surprise.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				o.Logger.Warn("NATS server lost", "error", err)
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			o.Logger.Warn("NATS", "error", err)
+		}),
+	}
+	if o.Creds != "" {
+		opts = append(opts, nats.UserCredentials(o.Creds))
+	}
+	if o.NKey != "" {
+		nkey, err := nats.NkeyOptionFromSeed(o.NKey)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, nkey)
+	}
+	if o.TLS != nil {
+		opts = append(opts, nats.Secure(o.TLS))
+	}
+	return nats.Connect(url, opts...)
+}
+
+// The names of the two streams and of their subjects. All of the log is on one
+// subject.
+func (l *Log) logName() string      { return l.o.Stream }
+func (l *Log) stateName() string    { return l.o.Stream + "_STATE" }
+func (l *Log) logSubject() string   { return l.logName() + ".log" }
+func (l *Log) stateSubject() string { return l.stateName() + ".>" }
+
+// Metadata by which we know our own.
+const (
+	madeBy    = "pilotgo"
+	madeLog   = "log 1"
+	madeState = "state 1"
+)
+
+// streams opens both streams, and makes those that are not there.
+func (l *Log) streams(ctx context.Context) (*jetstream.StreamInfo, error) {
+	log := jetstream.StreamConfig{
+		Name: l.logName(), Subjects: []string{l.logSubject()}, MaxBytes: l.o.MaxBytes,
+		Description: "a log of pilotgo registries; not to be written or purged by others",
+		Metadata:    map[string]string{madeBy: madeLog},
+	}
+	state := jetstream.StreamConfig{
+		Name: l.stateName(), Subjects: []string{l.stateSubject()},
+		Description: "snapshots and keys of a log of pilotgo registries",
+		Metadata:    map[string]string{madeBy: madeState},
+	}
+	if _, err := l.stream(ctx, state); err != nil {
+		return nil, err
+	}
+	return l.stream(ctx, log)
+}
+
+func (l *Log) stream(ctx context.Context, c jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	c.Storage, c.Replicas = jetstream.FileStorage, l.o.Replicas
+	c.Retention, c.Discard = jetstream.LimitsPolicy, jetstream.DiscardNew
+	s, err := l.js.Stream(ctx, c.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = l.js.CreateStream(ctx, c)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			s, err = l.js.Stream(ctx, c.Name) // another registry was first
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := s.CachedInfo()
+	return info, ours(&info.Config, &c)
+}
+
+// ours tells why a stream is not one that this build made and can rely on.
+func ours(is, want *jetstream.StreamConfig) error {
+	refuse := func(why string) error {
+		return protocol.Errorf(protocol.ErrInvalid, "stream %s %s", is.Name, why)
+	}
+	switch made := is.Metadata[madeBy]; {
+	case made == "":
+		return refuse("is not of pilotgo: choose another name")
+	case made != want.Metadata[madeBy]:
+		return protocol.Errorf(protocol.ErrVersion, "stream %s holds %q, not %q", is.Name, made, want.Metadata[madeBy])
+	case len(is.Subjects) != 1 || is.Subjects[0] != want.Subjects[0]:
+		return refuse("has other subjects than it was made with")
+	case is.MaxAge != 0 || is.MaxMsgs > 0 || is.MaxMsgsPerSubject > 0 || is.Discard != jetstream.DiscardNew ||
+		is.Retention != jetstream.LimitsPolicy || is.Mirror != nil || len(is.Sources) > 0 || is.SubjectTransform != nil:
+		return refuse("was given limits by which it loses messages")
+	case is.Storage != jetstream.FileStorage || is.Sealed || is.NoAck:
+		return refuse("is not on disk, sealed, or without acks")
+	}
+	return nil
+}
+
+// begin writes the first message, unless another registry is faster.
+func (l *Log) begin(ctx context.Context) error {
+	h := head{kind: kindBegin, id: newID()}
+	h.epoch = protocol.EpochID(binary.BigEndian.Uint64(h.id[:]) | 1)
+	body := numbers(uint64(h.epoch), uint64(time.Now().Unix()))
+	m := fragments(h, body, headSize+len(body))[0]
+	_, err := l.js.Publish(ctx, l.logSubject(), m, jetstream.WithExpectLastSequence(0), jetstream.WithExpectStream(l.logName()))
+	if isConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func newID() (i id) {
+	_, _ = rand.Read(i[:]) // never fails
+	return i
+}
+
+func errorCode(err error) jetstream.ErrorCode {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode
+	}
+	return 0
+}
+
+// isConflict reports whether a message was not stored because it would not have
+// been behind the one that it names.
+func isConflict(err error) bool {
+	code := errorCode(err)
+	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
+}
