@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/pilotgo/pilotgo/internal/cli"
+	"github.com/pilotgo/pilotgo/internal/extras"
 )
 
-func main() { os.Exit(cli.Main()) }
+func main() { os.Exit(cli.Main(extras.Set{})) }

@@ -39,9 +39,11 @@ var arrows = map[string][]string{
 
 	"internal/agent":       {"client", "election", "config"},
 	"internal/admin":       {"client", "election", "config"},
+	"internal/extras":      {"client", "registry"},
+	"internal/stores":      {"internal/extras", "internal/admin", "registry", "registry/disklog", "registry/jetlog"},
 	"internal/cli":         {"*"},
-	"cmd/pilotgo":          {"internal/cli"},
-	"cmd/pilotgo-registry": {"*"},
+	"cmd/pilotgo":          {"internal/cli", "internal/extras"},
+	"cmd/pilotgo-registry": {"internal/cli", "internal/stores"},
 }
 
 // outside says where the modules of others are at home. What has no home is for

@@ -9,21 +9,28 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/pilotgo/pilotgo/internal/extras"
 )
 
 // Main runs the command line of this process and returns its exit code.
-func Main() int {
+func Main(x extras.Set) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A write to a closed pipe is then an error like others, and ends quietly.
 	signal.Ignore(syscall.SIGPIPE)
-	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	return runWith(ctx, x, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
 // run executes one command line and returns its exit code. It may be called many
 // times in a process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return runWith(ctx, extras.Set{}, args, stdin, stdout, stderr)
+}
+
+func runWith(ctx context.Context, x extras.Set, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a, err := newApp(stdin, stdout, stderr)
+	a.extras, a.args = x, args
 	if err != nil {
 		a.json = wantsJSON(args)
 		return a.fail(nil, err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/spf13/cobra"
 )
 
@@ -24,6 +25,8 @@ type app struct {
 	terminal bool   // stdout is one
 	home     string // the folder with .pilot in it
 	compat   compat
+	extras   extras.Set
+	args     []string // the command line, for another program
 
 	json    bool
 	verbose bool

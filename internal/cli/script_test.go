@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/pilotgo/pilotgo/internal/link"
+	"github.com/pilotgo/pilotgo/internal/stores"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/memlog"
@@ -19,12 +21,16 @@ import (
 
 func TestMain(m *testing.M) {
 	command := func(f func() int) func() { return func() { os.Exit(f()) } }
+	small := command(func() int { return Main(extras.Set{}) })
 	testscript.Main(m, map[string]func(){
-		"pilotgo":  command(Main),
-		"pilotctl": command(Main),
-		"jq":       command(jqMain),
-		"sleep":    command(sleepMain),
-		"date":     command(dateMain),
+		"pilotgo":  small,
+		"pilotctl": small,
+
+		"pilotgo-registry": command(func() int { return Main(stores.Extras()) }),
+
+		"jq":    command(jqMain),
+		"sleep": command(sleepMain),
+		"date":  command(dateMain),
 	})
 }
 

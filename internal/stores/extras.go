@@ -1,0 +1,43 @@
+package stores
+
+import (
+	"context"
+	"io"
+
+	"github.com/pilotgo/pilotgo/internal/extras"
+	"github.com/pilotgo/pilotgo/registry/disklog"
+)
+
+// Extras are what the larger program has.
+func Extras() extras.Set {
+	return extras.Set{
+		OpenStore: func(ctx context.Context, name string, o extras.StoreOptions) (extras.Store, error) {
+			return Open(ctx, name, Options{Logger: o.Logger})
+		},
+		CheckStore: func(folder string) (any, []string, error) {
+			r, err := disklog.Check(folder, disklog.Options{})
+			if err != nil {
+				return nil, nil, err
+			}
+			return holds{
+				Epoch: r.Epoch.ID.String(), Head: uint64(r.Head), Topics: r.Topics, Messages: r.Messages, Bytes: r.Bytes,
+				Keys: r.Keys, Fences: r.Fences, HasKey: r.HasKey,
+			}, r.Faults, nil
+		},
+		ImportStore: func(folder string, from io.Reader) error {
+			return disklog.Import(folder, from, disklog.Options{})
+		},
+	}
+}
+
+// holds is what a check tells of a folder.
+type holds struct {
+	Epoch    string `json:"epoch"`
+	Head     uint64 `json:"head"`
+	Topics   int    `json:"topics"`
+	Messages int    `json:"messages"`
+	Bytes    int64  `json:"bytes"`
+	Keys     int    `json:"keys"`
+	Fences   int    `json:"fences"`
+	HasKey   bool   `json:"has_key"`
+}
