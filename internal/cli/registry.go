@@ -30,6 +30,7 @@ func (a *app) registryCommand() *cobra.Command {
 		c.Annotations = newKind
 		cmd.AddCommand(c)
 	}
+	cmd.AddCommand(a.registryTokenCommand(), a.registryNodesCommand(), a.registryTopicCommand(), a.registryFenceCommand(), a.registryAccessCommand())
 	return cmd
 }
 

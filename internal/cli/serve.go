@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
@@ -22,7 +21,7 @@ import (
 type serveOptions struct {
 	listen    string
 	store     string
-	allow     []string
+	admission admissionOptions
 	printAddr bool
 }
 
@@ -37,10 +36,18 @@ under way end first.
 Its log is in memory and ends with the process; its key is kept, by the address it
 listens at, so that clients go on trusting it after a restart.
 
-On a loopback address everybody is admitted. Elsewhere only the nodes are whose
-fingerprints are listed with --allow; 'pilotgo info' shows a node's.`,
+On a loopback address everybody is admitted and may do everything. Elsewhere it takes
+one of these: --admit token, and nodes join with what 'pilotgo registry token create'
+prints; --allow with the fingerprints of the nodes, as 'pilotgo info' shows them there; or
+--admit open with rules in --access FILE.
+
+Operators are this user's own node and those named with --admin: they make tokens,
+revoke and label nodes, purge topics. Who else may do what is said by --access FILE,
+whose form 'pilotgo registry access check --help' shows; it is read again when it
+changes. Without it all who are admitted may publish and subscribe everywhere.`,
 		Example: `  pilotgo registry serve
   pilotgo registry serve --listen 127.0.0.1:0 --print-addr
+  pilotgo registry serve --listen 0.0.0.0:9002 --admit token --access rules.txt
   pilotgo registry serve --listen 0.0.0.0:9002 --allow sha256:FIRST --allow sha256:SECOND`,
 		Args: arguments(0, 0, "pilotgo registry serve has flags only"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
@@ -48,7 +55,7 @@ fingerprints are listed with --allow; 'pilotgo info' shows a node's.`,
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", net.JoinHostPort("127.0.0.1", strconv.Itoa(protocol.DefaultPort)), "address to listen at; port 0 is any free one")
 	f.StringVar(&o.store, "store", "memory", "where the log is kept: memory")
-	f.StringSliceVar(&o.allow, "allow", nil, "fingerprint of a node to admit; may be given many times")
+	o.admission.flags(f)
 	f.BoolVar(&o.printAddr, "print-addr", false, "print the address on standard output, and nothing else")
 	return cmd
 }
@@ -59,7 +66,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 		e.hint = "this build keeps the log in memory only"
 		return e
 	}
-	access, err := o.access()
+	gate, err := a.gate(o.admission, o.listen)
 	if err != nil {
 		return err
 	}
@@ -70,7 +77,8 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	log := memlog.New(memlog.Options{})
 	defer log.Close()
 	r, err := registry.New(registry.Options{
-		Log: log, Key: key.Key, Access: access, Software: "pilotgo " + version(), Logger: a.logger(),
+		Log: log, Key: key.Key, Admission: gate.admission, Access: gate.access(),
+		Software: "pilotgo " + version(), Logger: a.logger(),
 	})
 	if err != nil {
 		return err
@@ -80,10 +88,13 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return listenError(o.listen, err)
 	}
-	where := whereabouts{Address: addr.String(), Fingerprint: link.Fingerprint(key.Public()), Store: o.store}
+	where := whereabouts{
+		Address: addr.String(), Fingerprint: link.Fingerprint(key.Public()), Store: o.store, Admit: gate.admission.Mode,
+	}
 	if err := a.announce(o.printAddr, where); err != nil && !errors.Is(err, errReaderGone) {
 		return err
 	}
+	a.watch(ctx, gate, r)
 	<-ctx.Done()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPatience)
 	defer cancel()
@@ -100,47 +111,6 @@ func (a *app) registryKey(listen string) (link.Identity, error) {
 	return link.LoadOrMakeKeyFile(filepath.Join(a.dir(), "registry", name, "identity.json"))
 }
 
-// access makes the rules of a registry: those listed may do all but an operator's
-// work, and without a list everybody may do everything.
-func (o *serveOptions) access() (registry.AccessFunc, error) {
-	if len(o.allow) == 0 {
-		return nil, checkLoopback(o.listen)
-	}
-	allowed := make(map[string]bool)
-	for _, text := range o.allow {
-		fingerprint, err := link.ParseFingerprint(text)
-		if err != nil {
-			return nil, err
-		}
-		allowed[fingerprint] = true
-	}
-	return func(_ context.Context, r registry.Request) error { return admit(allowed, r.Key, r.Right) }, nil
-}
-
-func admit(allowed map[string]bool, key ed25519.PublicKey, right registry.Right) error {
-	switch {
-	case right == registry.RightAdmin, right == registry.RightRelay:
-		return protocol.ErrDenied
-	case right == registry.RightAdmit && !allowed[link.Fingerprint(key)]:
-		return protocol.ErrNotAdmitted
-	}
-	return nil
-}
-
-// checkLoopback keeps a registry without rules from strangers.
-func checkLoopback(listen string) error {
-	at, err := net.ResolveUDPAddr("udp", listen)
-	if err != nil {
-		return usagef("--listen %s: %v", listen, err)
-	}
-	if at.IP.IsLoopback() {
-		return nil
-	}
-	e := usagef("%s is open to others, and without --allow nobody would be kept out", listen)
-	e.hint = "list the nodes to admit: --allow FINGERPRINT, as 'pilotgo info' shows it there; or listen at 127.0.0.1"
-	return e
-}
-
 func listenError(listen string, err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("listen at %s: %w", listen, err)
@@ -155,7 +125,10 @@ func listenError(listen string, err error) error {
 }
 
 // whereabouts is what a client has to know of a registry.
-type whereabouts struct{ Address, Fingerprint, Store string }
+type whereabouts struct {
+	Address, Fingerprint, Store string
+	Admit                       registry.AdmitMode
+}
 
 // announce tells where the registry is, once it takes sessions.
 func (a *app) announce(addrOnly bool, at whereabouts) error {
@@ -163,10 +136,13 @@ func (a *app) announce(addrOnly bool, at whereabouts) error {
 	case addrOnly:
 		fmt.Fprintln(a.out, at.Address)
 	case a.json:
-		o := new(object).set("address", at.Address).set("fingerprint", at.Fingerprint).set("store", at.Store)
+		o := new(object).set("address", at.Address).set("fingerprint", at.Fingerprint).set("store", at.Store).set("admit", at.Admit.String())
 		o.writeEnvelope(a.out, a.compat)
 	default:
 		fmt.Fprintf(a.err, "registry at %s, key %s, store %s\n", at.Address, at.Fingerprint, at.Store)
+		if at.Admit == registry.AdmitToken {
+			fmt.Fprintln(a.err, "nodes join with tokens: pilotgo registry token create")
+		}
 		if at.Store == "memory" {
 			fmt.Fprintln(a.err, "log in memory: a restart begins an empty one")
 		}
