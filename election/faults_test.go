@@ -224,7 +224,7 @@ func TestCloseInEachPhase(t *testing.T) {
 			time.Sleep(time.Second)
 			last := "nothing"
 			if len(reg.Messages(topic)) > 0 {
-				last = kindOf(reg, -1)
+				last = lastKind(reg)
 			}
 			kinds[last]++
 		})

@@ -77,21 +77,21 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			require.False(t, l.Valid())
 			require.ErrorIs(t, l.Err(), context.Canceled)
 			time.Sleep(50 * time.Millisecond) // it takes its time
-			require.NotEqual(t, "resign", kindOf(reg, -1), "while it works")
+			require.NotEqual(t, "resign", lastKind(reg), "while it works")
 			stopped = time.Now()
 			return nil
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, latency, time.Since(stopped), "the resign, there and back")
-		require.Equal(t, "resign", kindOf(reg, -1))
+		require.Equal(t, "resign", lastKind(reg))
 		require.ErrorIs(t, election.Run(ctx, conn, election.Options{Group: group}, nil), context.Canceled, "before it begins")
 	})
 }
 
-// kindOf is what the nth message of the group is; below 0 from the end.
-func kindOf(reg *fakeregistry.Registry, n int) string {
+// lastKind is what the newest message of the group is.
+func lastKind(reg *fakeregistry.Registry) string {
 	all := reg.Messages(topic)
-	m, err := election.Parse(all[len(all)+n].Payload)
+	m, err := election.Parse(all[len(all)-1].Payload)
 	if err != nil {
 		return err.Error()
 	}
@@ -106,7 +106,7 @@ func TestALeadThatPanicsResigns(t *testing.T) {
 			_ = m.Run(t.Context(), func(context.Context, *election.Leadership) error { panic("at the disco") })
 		})
 		time.Sleep(10 * lan.Silence)
-		require.Equal(t, "resign", kindOf(reg, -1))
+		require.Equal(t, "resign", lastKind(reg))
 		require.False(t, m.Status().Leads)
 		require.False(t, m.Status().Candidate)
 		require.NoError(t, elect(t, m).Resign(t.Context()))
@@ -300,7 +300,7 @@ func TestNobodyLeadsByACampaignThatWasGivenUp(t *testing.T) {
 			require.False(t, s.Leads)
 			require.Empty(t, s.Now.Leader)
 			if reg.Fence(topic).K > 0 {
-				require.Equal(t, "resign", kindOf(reg, -1), "what was claimed is free again")
+				require.Equal(t, "resign", lastKind(reg), "what was claimed is free again")
 			}
 		})
 	}

@@ -23,11 +23,11 @@ import (
 // every call.
 type Member struct {
 	conn       client.Conn
-	can        client.Capabilities
 	o          Options
 	topic      string
 	instance   protocol.Instance
 	bestEffort bool // the link has no fences, or no order for all
+	blind      bool // nor does it tell when it is there
 	suspend    bool // the clock goes on while the machine is suspended
 	stream     client.Stream
 
@@ -81,8 +81,9 @@ func join(ctx context.Context, conn client.Conn, o Options) (*Member, error) {
 	}
 	can := conn.Capabilities()
 	m := &Member{
-		conn: conn, can: can, o: o, topic: o.topic(),
+		conn: conn, o: o, topic: o.topic(),
 		bestEffort: !can.Fences || !can.Ordered,
+		blind:      !can.Fences && !can.History,
 		suspend:    countsSuspend || ownClock,
 		done:       make(chan struct{}),
 		sends:      make(chan *sending, maxSends),
@@ -111,10 +112,10 @@ func join(ctx context.Context, conn client.Conn, o Options) (*Member, error) {
 
 // from is where the subscription begins.
 func (m *Member) from() client.SubscribeOption {
-	if m.can.History {
-		return client.FromAll()
+	if m.blind {
+		return client.FromNew()
 	}
-	return client.FromNew()
+	return client.FromAll()
 }
 
 func (m *Member) begin() {
@@ -156,14 +157,13 @@ func (m *Member) post(f func()) bool {
 	return true
 }
 
-// call waits until loop has called f. Loop does not block, so there is no ctx.
-func (m *Member) call(f func()) bool {
+// call waits until loop has called f, if it still does. Loop does not block, so
+// there is no ctx.
+func (m *Member) call(f func()) {
 	done := make(chan struct{})
-	if !m.post(func() { f(); close(done) }) {
-		return false
+	if m.post(func() { f(); close(done) }) {
+		<-done
 	}
-	<-done
-	return true
 }
 
 // err is why nothing begins any more.
@@ -175,7 +175,7 @@ func (m *Member) err() error {
 
 // loop is the one goroutine around the machine.
 func (m *Member) loop() {
-	if !m.can.History {
+	if m.blind {
 		m.step(caughtUp{}) // there is nothing to catch up with
 	}
 	for !m.finished() {
@@ -278,7 +278,7 @@ func (m *Member) read(item client.Item) {
 }
 
 func (m *Member) readMessage(item client.Item) {
-	if !m.can.History && !m.machine.caughtUp {
+	if m.blind && !m.machine.caughtUp {
 		m.step(caughtUp{}) // the link is back
 	}
 	e := readingOf(item.Message, item.Epoch)
@@ -315,7 +315,7 @@ func (m *Member) step(e event) {
 func (m *Member) settle() {
 	if l := m.lost; l != nil {
 		m.lost = nil
-		l.finish(l.Err())
+		l.finish(l.lost.Load())
 	}
 	m.snapshot()
 }
@@ -394,6 +394,7 @@ func (m *Member) end() {
 		}
 		s.finish(err)
 	}
+	m.stepping = true // nothing happens any more, whatever is still posted
 	m.mu.Lock()
 	m.over = true
 	left := m.posted

@@ -21,7 +21,7 @@ type Options struct {
 	Preempt Preemption  // whether a leader gives way to a higher candidate
 
 	// WallClock is shown in messages and in the history, and decides nothing;
-	// nil: time.Now.
+	// nil: time.Now. Several goroutines call it and Clock.
 	WallClock func() time.Time
 
 	// Clock is the time since some moment, on a clock that never goes back and goes
