@@ -67,11 +67,15 @@ func (h Health) await(ctx context.Context, d *Document, swarm, file string) erro
 // once gives up after Timeout also on a function that does not look at its
 // context; it then goes on alone.
 func (h Health) once(ctx context.Context, d *Document, swarm, file string) error {
+	if h.Exec != nil {
+		e := h.Exec.in(swarm)
+		if e.Timeout == 0 || e.Timeout > h.Timeout {
+			e.Timeout = h.Timeout
+		}
+		return e.run(ctx, d, file)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, h.Timeout, protocol.Errorf(protocol.ErrTimeout, "no answer within %v", h.Timeout))
 	defer cancel()
-	if h.Exec != nil {
-		return h.Exec.in(swarm).run(ctx, d, file)
-	}
 	return bounded(ctx, func() error { return h.Check(ctx, d) })
 }
 

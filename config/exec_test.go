@@ -5,6 +5,7 @@ package config_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -76,61 +77,72 @@ func TestExecNeedNotRead(t *testing.T) {
 	require.ErrorContains(t, sh(`exit 1`).Validate(t.Context(), big), "exit status 1")
 }
 
-// alive tells whether the process whose id is in the file still runs.
-func alive(t *testing.T, file string) bool {
+// channel is a named pipe. A process that holds its other end can be waited for:
+// at first it writes a line there, and when it is gone there is an end.
+func channel(t *testing.T) (path string, hello, gone func()) {
 	t.Helper()
-	text, err := os.ReadFile(file)
+	path = filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // so that opening it blocks nobody
 	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	t.Cleanup(func() { f.Close() })
+	r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
-	if state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(state), ") Z ") {
-		return false // ended, and nobody has asked for it yet
+	t.Cleanup(func() { r.Close() })
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(time.Minute)))
+	hello = func() {
+		t.Helper()
+		_, err := r.Read(make([]byte, 16))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
 	}
-	return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	gone = func() {
+		t.Helper()
+		rest, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Empty(t, rest)
+	}
+	return path, hello, gone
 }
 
-func TestExecKillsTheWholeGroup(t *testing.T) {
-	pid := filepath.Join(t.TempDir(), "pid")
-	e := sh(`sh -c 'echo $$ >"$PID"; trap "" TERM INT; echo stuck >&2; while :; do sleep 1000; done' & wait`)
-	e.Env, e.Timeout = []string{"PID=" + pid}, 300*time.Millisecond
-	begun := time.Now()
+func TestExecIsKilledAfterItsTimeout(t *testing.T) {
+	e := sh(`exec sleep 1000`)
+	e.Timeout = 100 * time.Millisecond
 	err := e.Validate(t.Context(), document(t, 7, `{}`))
-	require.EqualError(t, err, "document: command: command sh: timeout: killed after 300ms: stuck")
+	require.EqualError(t, err, "document: command: command sh: timeout: killed after 100ms")
 	require.ErrorIs(t, err, protocol.ErrTimeout)
-	require.Less(t, time.Since(begun), 5*time.Second)
-	require.False(t, alive(t, pid))
+	require.ErrorIs(t, err, protocol.ErrInvalid)
 }
 
-func TestExecEndsWithItsContext(t *testing.T) {
+// The shell waits for a child that no signal but one can end.
+func TestExecEndsWithItsContextAndTheWholeGroup(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	ready := filepath.Join(t.TempDir(), "ready")
-	require.NoError(t, syscall.Mkfifo(ready, 0o600))
-	e := sh(`echo x >"$READY"; sleep 1000 & wait`)
-	e.Env = []string{"READY=" + ready}
+	path, hello, gone := channel(t)
+	e := sh(`sh -c 'exec 3>"$PIPE"; trap "" TERM INT HUP; echo x >&3; while :; do sleep 1000; done' & wait`)
+	e.Env = []string{"PIPE=" + path}
 	done := make(chan error, 1)
 	go func() { done <- e.Validate(ctx, document(t, 7, `{}`)) }()
-	_, err := os.ReadFile(ready) // blocks until the command is there
-	require.NoError(t, err)
+	hello()
 	begun := time.Now()
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	require.Less(t, time.Since(begun), time.Second)
+	require.Less(t, time.Since(begun), 5*time.Second)
+	gone()
 }
 
 // What a command leaves behind on purpose keeps standard error open and lives on.
 func TestExecLeavesWhatItStarted(t *testing.T) {
-	pid := filepath.Join(t.TempDir(), "pid")
-	e := sh(`sleep 1000 & echo $! >"$PID"`)
-	e.Env = []string{"PID=" + pid}
-	begun := time.Now()
+	path, hello, gone := channel(t)
+	e := sh(`sh -c 'exec 3>"$PIPE"; echo $$ >pid; echo x >&3; exec sleep 1000' & exit 0`)
+	e.Env, e.Dir = []string{"PIPE=" + path}, filepath.Dir(path)
 	require.NoError(t, e.Validate(t.Context(), document(t, 7, `{}`)))
-	require.Less(t, time.Since(begun), 5*time.Second)
-	require.True(t, alive(t, pid))
-	text, err := os.ReadFile(pid)
+	hello()
+	text, err := os.ReadFile(filepath.Join(e.Dir, "pid"))
 	require.NoError(t, err)
-	id, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(id, syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "it is not there any more")
+	gone()
 }
 
 func TestHealthIsTriedAgain(t *testing.T) {
@@ -168,4 +180,16 @@ func TestHealthCheckThatHangsIsBounded(t *testing.T) {
 		require.ErrorIs(t, err, protocol.ErrTimeout)
 		require.Equal(t, 7*time.Second, time.Since(begun))
 	})
+}
+
+func TestHealthByACommand(t *testing.T) {
+	dir := t.TempDir()
+	check := sh(`cmp -s - "$PILOTGO_FILE" || exit 9; [ "$PILOTGO_SWARM $PILOTGO_VERSION" = "workers 7" ] || { echo slow >&2; exec sleep 1000; }`)
+	check.Swarm = ""
+	f := openFileIn(t, config.FileOptions{Health: &config.Health{Exec: &check, Tries: 1, Timeout: 2 * time.Second}}, dir)
+	require.NoError(t, f.Apply(t.Context(), document(t, 7, one)))
+	err := f.Apply(t.Context(), document(t, 8, two))
+	require.ErrorIs(t, err, protocol.ErrTimeout)
+	require.ErrorContains(t, err, "apply version 8: not healthy after 1 tries: command sh: timeout: killed after 2s: slow")
+	wantFiles(t, dir, one, "7\n")
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -418,15 +419,17 @@ func (n *schemaNode) checkKeyword(k string, v any) error {
 
 // keywords are what the library knows, all of which it takes in any case of
 // letters. What is nested under another spelling would not be checked here.
-var keywords = slices.Concat(oneSchema, listOfSchemas, mapOfSchemas, slices.Collect(maps.Keys(gone)), []string{
-	"$id", "$schema", "$ref", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
-	"type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-	"minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
-	"minProperties", "maxProperties", "required", "dependentRequired", "default", "format",
+var keywords = sync.OnceValue(func() []string {
+	return slices.Concat(oneSchema, listOfSchemas, mapOfSchemas, slices.Collect(maps.Keys(gone)), []string{
+		"$id", "$schema", "$ref", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
+		"type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+		"minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
+		"minProperties", "maxProperties", "required", "dependentRequired", "default", "format",
+	})
 })
 
 func misspelt(k string) string {
-	for _, word := range keywords {
+	for _, word := range keywords() {
 		if k != word && strings.EqualFold(k, word) {
 			return word
 		}
