@@ -61,7 +61,7 @@ func newListener(pc net.PacketConn, own bool, c Config) (*Listener, error) {
 	}
 	tr := newTransport(pc, own)
 	tr.serve(c)
-	ln, err := tr.Listen(conf, quicConfig(c.Limits))
+	ln, err := tr.Listen(conf, listenConfig(c.Limits))
 	if err != nil {
 		return nil, caused(protocol.ErrNotConnected, err, "listen: %v", err)
 	}

@@ -3,6 +3,7 @@ package link
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -73,8 +74,29 @@ func (t transport) serve(c Config) {
 	token := quic.TokenGeneratorKey(derive(c.Identity, "address token"))
 	t.StatelessResetKey = &reset
 	t.TokenGeneratorKey = &token
-	flood := &flood{most: c.Limits.Unproven}
-	t.VerifySourceAddress = func(net.Addr) bool { return flood.above(time.Now()) }
+	flood, each := &flood{most: c.Limits.Unproven}, newSources(c.Limits.Source)
+	t.VerifySourceAddress = func(from net.Addr) bool {
+		now := time.Now()
+		return flood.above(now) || !each.take(Source(from), now)
+	}
+}
+
+// errTooMany refuses a handshake, without a reason that the other side could see.
+var errTooMany = errors.New("too many handshakes from this address")
+
+// listenConfig is quicConfig for a listener, which refuses handshakes above the
+// rate of their source. Only those from addresses that have shown that they
+// receive count: others could come in anybody's name.
+func listenConfig(l Limits) *quic.Config {
+	c := quicConfig(l)
+	each := newSources(l.Source)
+	c.GetConfigForClient = func(info *quic.ClientInfo) (*quic.Config, error) {
+		if info.AddrVerified && !each.take(Source(info.RemoteAddr), time.Now()) {
+			return nil, errTooMany
+		}
+		return c, nil
+	}
+	return c
 }
 
 func derive(id Identity, purpose string) [32]byte {

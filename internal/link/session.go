@@ -89,6 +89,12 @@ type Limits struct {
 	// that have not shown that they receive, 256 by default. Above it, clients
 	// pay a round trip more, and floods from forged addresses pay in vain.
 	Unproven int
+
+	// Source is how many handshakes a second a listener takes from one address (of
+	// IPv6, one /64), and five times as many at once; no limit by default. Above it,
+	// clients pay a round trip more, to show that the address is theirs, and above
+	// twice it they are refused with ErrNotConnected. Loopback is not limited.
+	Source int
 }
 
 func (l Limits) withDefaults() Limits {

@@ -408,6 +408,36 @@ func TestFloodPaysARoundTrip(t *testing.T) {
 	})
 }
 
+// One place that floods pays a round trip more, and then nothing helps it; others
+// go on as before.
+func TestAFloodFromOnePlaceIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, n *simnet.Network) {
+		l := listen(t, n, "registry", link.Config{Limits: link.Limits{Source: 1}})
+		serve(l, nil)
+		var took []time.Duration
+		for range 10 {
+			took = append(took, elapsed(func() {
+				_, err := dial(t, n, "flood", "registry", link.Config{})
+				require.NoError(t, err)
+			}))
+		}
+		require.Equal(t, 2*oneWay, took[0])
+		require.Equal(t, 4*oneWay, took[9])
+		refused := 0
+		for range 10 {
+			if _, err := dial(t, n, "flood", "registry", link.Config{}); err != nil {
+				requireCode(t, protocol.ErrNotConnected, err)
+				refused++
+			}
+		}
+		require.GreaterOrEqual(t, refused, 5)
+		require.Equal(t, 2*oneWay, elapsed(func() {
+			_, err := dial(t, n, "other", "registry", link.Config{})
+			require.NoError(t, err)
+		}))
+	})
+}
+
 func TestConfigMustFit(t *testing.T) {
 	_, err := link.Dial(t.Context(), "127.0.0.1:1", link.Config{})
 	requireCode(t, protocol.ErrInvalid, err)
