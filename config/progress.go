@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -30,8 +31,9 @@ func (s RolloutState) Over() bool { return s != RolloutRunning && s != RolloutPa
 type Progress struct {
 	Version uint64
 	State   RolloutState
-	Step    int    // 0 is the canary
-	Reason  string // why it paused or ended
+	Step    int       // 0 is the canary
+	Since   time.Time // registry time: when the step began, or went on
+	Reason  string    // why it paused or ended
 	Who     string
 
 	// Reached are agents with all Labels, and of all others the Share whose ids
@@ -57,6 +59,7 @@ func ParseProgress(payload []byte) (*Progress, error) {
 		Version: version(f["version"]), State: RolloutState(unquote(f["state"])),
 		Reason: unquote(f["reason"]), Who: unquote(f["who"]),
 	}
+	p.Since, _ = time.Parse(time.RFC3339Nano, unquote(f["since"]))
 	step, _ := count(f["step"])
 	p.Step = int(min(step, math.MaxInt32))
 	_ = json.Unmarshal(f["labels"], &p.Labels)
@@ -81,6 +84,9 @@ func (p *Progress) Append(b []byte) []byte {
 	b = append(b, `,"share":`...)
 	b = strconv.AppendFloat(b, p.Share, 'g', -1, 64)
 	b = appendLabels(b, p.Labels)
+	if !p.Since.IsZero() {
+		b = appendText(b, "since", p.Since.UTC().Format(time.RFC3339Nano))
+	}
 	b = appendText(b, "reason", p.Reason)
 	b = appendText(b, "who", p.Who)
 	return append(b, '}')

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// DriveOptions vary the driving of a rollout.
+type DriveOptions struct {
+	// Members are who belongs to the swarm; nil are all who report.
+	Members []protocol.NodeID
+
+	// Leadership lets only the leader drive: each of its writes passes the fence of
+	// the leadership too, and driving ends with it.
+	Leadership Leadership
+
+	Who string // by default that of the Swarm
+
+	// Notify is told whenever the progress has changed, from one goroutine, which
+	// waits for it.
+	Notify func(RolloutStatus)
+}
+
+// DriveRollout takes the rollout that is going on from step to step, until it is
+// complete, rolled back or superseded, which it then tells. Any node may drive,
+// and take over where another ended: all there is to know stands in the log. Two
+// at once do no harm, since each step is written behind the one that was read.
+//
+// A rollout is rolled back by itself when more of the reached agents fail than its
+// plan allows, or when too few run it in time.
+//
+// Errors: ErrNotFound when no rollout is going on; ErrStaleTerm when the Leadership
+// is over; that of ctx; and those of publishing.
+func (s *Swarm) DriveRollout(ctx context.Context, o DriveOptions) (RolloutStatus, error) {
+	if o.Notify == nil {
+		o.Notify = func(RolloutStatus) {}
+	}
+	r, err := s.rolling(ctx)
+	if err != nil {
+		return RolloutStatus{}, err
+	}
+	ctx, cancel := while(ctx, o.Leadership)
+	defer cancel()
+	d := &driver{s: s, o: o, version: r.Progress.Version, write: RolloutOptions{Who: o.Who, Leadership: o.Leadership}}
+	st, err := d.run(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return st, s.errorf("rollout", err)
+	}
+	return st, nil
+}
+
+// while is a context that ends with a leadership, which may be nil. cancel waits.
+func while(ctx context.Context, l Leadership) (_ context.Context, cancel func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	if l == nil {
+		return ctx, func() { end(nil) }
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-l.Done():
+			end(protocol.Errorf(protocol.ErrStaleTerm, "the leadership is over"))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		end(nil)
+		<-ended
+	}
+}
+
+type driver struct {
+	s       *Swarm
+	o       DriveOptions
+	write   RolloutOptions
+	version uint64
+	shown   RolloutStatus
+	clock   registryClock
+}
+
+// How often a driver looks.
+const (
+	lookOften  = time.Second
+	lookSeldom = 15 * time.Second
+)
+
+// run looks, decides and writes until the rollout is over.
+func (d *driver) run(ctx context.Context) (st RolloutStatus, err error) {
+	if d.clock, err = d.s.registryClock(ctx); err != nil {
+		return st, err
+	}
+	for {
+		r, err := d.s.rolling(ctx)
+		if err != nil {
+			return st, err
+		}
+		if st, err = d.look(ctx, r); err != nil || st.State.Over() {
+			return st, err
+		}
+		select {
+		case <-time.After(d.pause(&st)):
+		case <-ctx.Done():
+			return st, ctx.Err()
+		}
+	}
+}
+
+// pause is how long nothing can be missed that matters.
+func (d *driver) pause(st *RolloutStatus) time.Duration {
+	return min(max(st.Plan.Bake/20, lookOften), lookSeldom)
+}
+
+// look takes one look at the rollout and does what is to be done.
+func (d *driver) look(ctx context.Context, r rolling) (RolloutStatus, error) {
+	st := RolloutStatus{Progress: r.Progress, Plan: r.plan, Base: r.version()}
+	if r.staged == nil || r.Progress.State.Over() {
+		d.show(st)
+		return st, nil
+	}
+	c, err := d.s.Compliance(ctx, ComplianceOptions{Version: r.staged.Version, Members: d.o.Members})
+	if err != nil {
+		return st, err
+	}
+	if r.Progress.Since.IsZero() {
+		return d.step(ctx, r, &c, 0)
+	}
+	st.Reached = r.Progress.reach(&c, r.staged.Time)
+	d.show(st)
+	if r.Progress.State != RolloutRunning {
+		return st, nil
+	}
+	switch v, why := r.plan.judge(&r.Progress, st.Reached, d.clock.now()); v {
+	case advance:
+		return d.step(ctx, r, &c, r.Progress.Step+1)
+	case finish:
+		return st, d.overtaken(d.s.promote(ctx, r, &d.write))
+	case giveUp:
+		d.write.Reason = why
+		_, err := d.s.rollBack(ctx, r, &d.write)
+		return st, d.overtaken(err)
+	case goOn:
+	}
+	return st, nil
+}
+
+// step writes the beginning of a step. Who is reached by it is seen at the next
+// look.
+func (d *driver) step(ctx context.Context, r rolling, c *Compliance, step int) (RolloutStatus, error) {
+	p := Progress{
+		Version: r.staged.Version, State: RolloutRunning, Step: step, Since: d.clock.now(),
+		Share: max(r.plan.share(step), r.Progress.Share), Labels: r.plan.Labels,
+	}
+	p.atLeastOne(c)
+	err := d.s.write(ctx, &p, r.fence, &d.write)
+	st := RolloutStatus{Progress: p, Plan: r.plan, Base: r.version(), Reached: p.reach(c, r.staged.Time)}
+	if err == nil {
+		d.show(st)
+	}
+	return st, d.overtaken(err)
+}
+
+// overtaken passes over a refusal of our own fences: somebody else wrote, which
+// the next look shows.
+func (d *driver) overtaken(err error) error {
+	var e *protocol.Error
+	var conflict *ConflictError
+	if errors.As(err, &e) && (e.Topic == d.s.rollout || e.Topic == d.s.topic) || errors.As(err, &conflict) {
+		return nil
+	}
+	return err
+}
+
+// show tells of what has changed.
+func (d *driver) show(st RolloutStatus) {
+	p, was := st.Progress, d.shown.Progress
+	if p.Version == was.Version && p.State == was.State && p.Step == was.Step && st.Reached == d.shown.Reached {
+		return
+	}
+	d.shown = st
+	d.s.o.Logger.Info("config rollout", "swarm", d.s.name, "version", p.Version, "state", p.State, "step", p.Step,
+		"share", p.Share, "reached", st.Reached.All, "running", st.Reached.Running, "failed", st.Reached.Failed, "reason", p.Reason)
+	d.o.Notify(st)
+}

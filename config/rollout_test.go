@@ -1,0 +1,408 @@
+package config_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/config"
+	"github.com/pilotgo/pilotgo/fakeregistry"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+const rolloutTopic = "config:rollout:workers"
+
+// fleet is ten agents that run a first version, and a script that only reads.
+func fleet(t *testing.T, reg *fakeregistry.Registry, with ...func(*agent)) (*config.Swarm, []*agent) {
+	t.Helper()
+	s := join(t, reg, "ci")
+	publish(t, s, 1, `{"v":1}`)
+	var all []*agent
+	for i := range 10 {
+		all = append(all, follow(t, reg, fmt.Sprintf("n%d", i), with...))
+	}
+	settle()
+	return s, all
+}
+
+func running(all []*agent, version uint64) (n int) {
+	for _, a := range all {
+		if a.version() == version {
+			n++
+		}
+	}
+	return n
+}
+
+// driving drives a rollout until it is over or the test ends.
+type driving struct {
+	mu    sync.Mutex
+	steps []string
+	done  chan error
+	end   config.RolloutStatus
+	stop  func()
+}
+
+func drive(t *testing.T, s *config.Swarm, o config.DriveOptions) *driving {
+	t.Helper()
+	d := &driving{done: make(chan error, 1)}
+	o.Notify = func(st config.RolloutStatus) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.steps = append(d.steps, fmt.Sprintf("%s %d: %d/%d", st.State, st.Step, st.Reached.Running, st.Reached.All))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	d.stop = cancel
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end, err := s.DriveRollout(ctx, o)
+		d.end = end
+		d.done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return d
+}
+
+func rollout(t *testing.T, s *config.Swarm) config.RolloutStatus {
+	t.Helper()
+	st, err := s.Rollout(t.Context())
+	require.NoError(t, err)
+	return st
+}
+
+var plan = config.Plan{Canary: 0.2, Steps: []float64{0.5, 1}, Bake: 10 * time.Minute}
+
+// updates lists the versions that the recipe's scripts see.
+func updates(reg *fakeregistry.Registry) (list []uint64) {
+	for _, m := range reg.Messages(topic) {
+		if d, err := config.ParseDocument(m.Payload); err == nil && !d.Staged {
+			list = append(list, d.Version)
+		}
+	}
+	return list
+}
+
+func TestARolloutGoesStepByStep(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		p, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		require.Equal(t, uint64(2), p.Version)
+		pass(time.Hour)
+		require.Equal(t, 10, running(all, 1), "nobody drives it")
+
+		d := drive(t, join(t, reg, "driver"), config.DriveOptions{})
+		pass(time.Minute)
+		canaries := running(all, 2)
+		require.Positive(t, canaries)
+		require.Less(t, canaries, 6)
+		require.Equal(t, []uint64{1}, updates(reg), "scripts see nothing of it")
+		latest, err := s.Latest(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, uint64(1), latest.Version)
+		require.Equal(t, canaries, rollout(t, s).Reached.Running)
+		for _, a := range all {
+			if a.version() == 1 {
+				require.Equal(t, "1: applied 1 held", a.report(t, reg))
+			}
+		}
+
+		pass(11 * time.Minute)
+		require.GreaterOrEqual(t, running(all, 2), canaries)
+		require.Less(t, running(all, 2), 10)
+		require.Equal(t, 1, rollout(t, s).Step)
+		pass(11 * time.Minute)
+		require.Equal(t, 10, running(all, 2))
+		require.Equal(t, []uint64{1}, updates(reg))
+		pass(11 * time.Minute)
+		require.NoError(t, <-d.done)
+		require.Equal(t, config.RolloutComplete, d.end.State)
+		require.Equal(t, []uint64{1, 2}, updates(reg), "and now they do")
+		require.Equal(t, config.RolloutComplete, rollout(t, s).State)
+		got, err := s.Get(t.Context(), 2)
+		require.NoError(t, err)
+		require.False(t, got.Staged)
+		for _, a := range all {
+			require.Equal(t, []uint64{1, 2}, a.list(), "once")
+			require.Equal(t, "2: applied 2", a.report(t, reg))
+		}
+		publish(t, s, 3, `{"v":3}`)
+		settle()
+		require.Equal(t, 10, running(all, 3))
+	})
+}
+
+func TestAFailingRolloutIsRolledBack(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg, func(a *agent) {
+			a.fail = func(d *config.Document) error {
+				if d.Version == 2 && a.name > "n4" {
+					return errors.New("port in use")
+				}
+				return nil
+			}
+		})
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		d := drive(t, s, config.DriveOptions{})
+		require.NoError(t, <-d.done)
+		settle()
+		require.Equal(t, config.RolloutRolledBack, d.end.State)
+		require.Contains(t, d.end.Reason, "agents failed: port in use")
+		latest, err := s.Latest(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, `{"v":1}`, string(latest.Config))
+		require.Equal(t, []uint64{2, 1}, []uint64{latest.RolledBackFrom, latest.RolledBackTo})
+		require.Equal(t, 10, running(all, latest.Version), "the canaries too")
+		require.Equal(t, []uint64{1, latest.Version}, updates(reg))
+		require.Equal(t, config.RolloutRolledBack, rollout(t, s).State)
+
+		_, err = s.StartRollout(t.Context(), []byte(`{"v":4}`), plan, config.PublishOptions{})
+		require.NoError(t, err, "the way is free for the next")
+	})
+}
+
+func TestAgentsThatFallSilentFailARollout(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 1e-9, Bake: time.Hour}, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		d := drive(t, s, config.DriveOptions{})
+		pass(time.Minute)
+		require.Equal(t, 1, running(all, 2), "at least one")
+		for _, a := range all {
+			if a.version() == 2 {
+				a.stop() // as if it had crashed
+			}
+		}
+		require.NoError(t, <-d.done)
+		require.Equal(t, "1 of 1 agents failed: it fell silent", d.end.Reason)
+	})
+}
+
+func TestARolloutTimesOut(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, _ := fleet(t, reg, func(a *agent) {
+			a.o.Validators = []config.Validator{config.ValidatorFunc(func(ctx context.Context, d *config.Document) error {
+				if d.Version == 2 {
+					<-ctx.Done()
+				}
+				return nil
+			})}
+		})
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		d := drive(t, s, config.DriveOptions{})
+		require.NoError(t, <-d.done)
+		require.Regexp(t, `0 of \d agents run it after 1h0m0s`, d.end.Reason)
+	})
+}
+
+func TestLabelsSelectTheCanaries(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg, func(a *agent) {
+			a.o.Labels = map[string]string{"zone": "a", "n": a.name}
+		})
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{
+			Labels: map[string]string{"zone": "a", "n": "n3"}, Steps: []float64{1}, Bake: time.Hour,
+		}, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		drive(t, s, config.DriveOptions{})
+		pass(time.Minute)
+		require.Equal(t, 1, running(all, 2))
+		require.Equal(t, uint64(2), all[3].version())
+	})
+}
+
+// The plan and the progress are in the log: another goes on, and a restart of
+// everybody in between changes nothing.
+func TestAnotherTakesOver(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		first := drive(t, join(t, reg, "first"), config.DriveOptions{})
+		pass(12 * time.Minute)
+		require.Equal(t, 1, rollout(t, s).Step)
+		first.stop()
+		require.ErrorIs(t, <-first.done, context.Canceled)
+		pass(3 * time.Minute)
+		for _, a := range all {
+			a.stop()
+			a.run(t)
+		}
+		settle()
+		one := drive(t, join(t, reg, "second"), config.DriveOptions{})
+		two := drive(t, join(t, reg, "third"), config.DriveOptions{})
+		pass(8 * time.Minute)
+		require.Equal(t, 2, rollout(t, s).Step, "the bake goes on where it was")
+		require.NoError(t, <-one.done)
+		require.NoError(t, <-two.done)
+		settle()
+		require.Equal(t, []uint64{1, 2}, updates(reg))
+		require.Equal(t, config.RolloutComplete, one.end.State)
+		require.Equal(t, config.RolloutComplete, two.end.State)
+		require.Equal(t, 10, running(all, 2))
+	})
+}
+
+func TestPauseResumeAbort(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		none := config.RolloutOptions{}
+		for _, err := range []error{s.PauseRollout(t.Context(), none), s.ResumeRollout(t.Context(), none)} {
+			require.ErrorIs(t, err, protocol.ErrNotFound)
+		}
+		_, err := s.DriveRollout(t.Context(), config.DriveOptions{})
+		require.ErrorIs(t, err, protocol.ErrNotFound)
+		_, err = s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		_, err = s.StartRollout(t.Context(), []byte(`{"v":3}`), plan, config.PublishOptions{Version: 3})
+		require.ErrorIs(t, err, protocol.ErrConflict)
+		_, err = s.Publish(t.Context(), []byte(`{"v":3}`), config.PublishOptions{Expect: 1})
+		require.ErrorIs(t, err, protocol.ErrConflict, "what is staged must not be overlooked")
+
+		d := drive(t, join(t, reg, "driver"), config.DriveOptions{})
+		pass(time.Minute)
+		canaries := running(all, 2)
+		require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{Reason: "lunch"}))
+		require.NoError(t, s.PauseRollout(t.Context(), none))
+		pass(5 * time.Hour)
+		require.Equal(t, canaries, running(all, 2))
+		require.Equal(t, "lunch", rollout(t, s).Reason)
+		require.NoError(t, s.ResumeRollout(t.Context(), none))
+		pass(11 * time.Minute)
+		require.Equal(t, 1, rollout(t, s).Step)
+
+		p, err := s.AbortRollout(t.Context(), none)
+		require.NoError(t, err)
+		require.NoError(t, <-d.done)
+		settle()
+		require.Equal(t, 10, running(all, p.Version))
+		require.Equal(t, config.RolloutRolledBack, d.end.State)
+		require.Equal(t, "aborted", d.end.Reason)
+		_, err = s.AbortRollout(t.Context(), none)
+		require.ErrorIs(t, err, protocol.ErrNotFound)
+	})
+}
+
+func TestAPublishSupersedesARollout(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		d := drive(t, join(t, reg, "driver"), config.DriveOptions{})
+		pass(time.Minute)
+		publish(t, s, 3, `{"fix":1}`)
+		require.NoError(t, <-d.done)
+		require.Equal(t, config.RolloutSuperseded, d.end.State)
+		settle()
+		require.Equal(t, 10, running(all, 3))
+		require.Equal(t, config.RolloutSuperseded, rollout(t, s).State)
+	})
+}
+
+func TestARollbackEndsARollout(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		drive(t, join(t, reg, "driver"), config.DriveOptions{})
+		pass(time.Minute)
+		r, err := s.Rollback(t.Context(), config.Previous, config.RollbackOptions{})
+		require.NoError(t, err)
+		require.Equal(t, []uint64{2, 1}, []uint64{r.From, r.To})
+		pass(time.Minute)
+		require.Equal(t, 10, running(all, r.Published.Version))
+		require.Equal(t, config.RolloutRolledBack, rollout(t, s).State)
+	})
+}
+
+func TestAnUnhealthySwarmIsLeftAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		start := func(p config.Plan) error {
+			_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), p, config.PublishOptions{})
+			return err
+		}
+		require.ErrorIs(t, start(plan), protocol.ErrNotFound, "nothing to go back to")
+		publish(t, s, 1, `{"v":1}`)
+		var unhealthy *config.UnhealthyError
+		require.ErrorAs(t, start(plan), &unhealthy)
+		require.EqualError(t, unhealthy, `config "workers": no agent reports that a rollout could reach`)
+
+		sick := follow(t, reg, "sick", func(a *agent) {
+			a.fail = func(*config.Document) error { return errors.New("disk full") }
+		})
+		follow(t, reg, "well")
+		settle()
+		require.ErrorAs(t, start(plan), &unhealthy)
+		require.Equal(t, config.UnhealthyError{Swarm: swarm, Version: 1, Agents: 2, Healthy: 1}, *unhealthy)
+		bold := plan
+		bold.MaxUnhealthy = 0.5
+		require.NoError(t, start(bold))
+		_ = sick
+	})
+}
+
+func TestPlansAreChecked(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		for _, p := range []config.Plan{
+			{Canary: -1}, {Canary: 2}, {Canary: 0.5, Steps: []float64{0.4}}, {Steps: []float64{0.5, 0.5}}, {Steps: []float64{2}},
+			{Bake: -1}, {Bake: time.Hour, Timeout: time.Minute}, {Success: 2}, {MaxFailed: -0.1}, {MaxUnhealthy: 1.5},
+		} {
+			_, err := s.StartRollout(t.Context(), []byte(`{}`), p, config.PublishOptions{})
+			require.ErrorIs(t, err, protocol.ErrInvalid, "%+v", p)
+		}
+		bare := openSwarm(t, restricted{dial(t, reg, "b"), client.Capabilities{}})
+		_, err := bare.StartRollout(t.Context(), []byte(`{}`), plan, config.PublishOptions{})
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		_, err = bare.Rollout(t.Context())
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+	})
+}
+
+// ending is a leadership that ends.
+type ending struct {
+	lead
+	done chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.done }
+
+func TestTheLeaderDrives(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, _ := fleet(t, reg)
+		c := dial(t, reg, "leader")
+		_, err := c.SetFence(t.Context(), "election:g", reg.Epoch().ID, 3)
+		require.NoError(t, err)
+		_, err = s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		l := ending{lead{c, reg.Epoch().ID, 3}, make(chan struct{})}
+		d := drive(t, openSwarm(t, c), config.DriveOptions{Leadership: l})
+		pass(12 * time.Minute)
+		require.Equal(t, 1, rollout(t, s).Step)
+		for _, m := range reg.Messages(rolloutTopic) {
+			require.Len(t, m.Fences, 2)
+		}
+		close(l.done)
+		require.ErrorIs(t, <-d.done, protocol.ErrStaleTerm)
+
+		_, err = c.SetFence(t.Context(), "election:g", reg.Epoch().ID, 4)
+		require.NoError(t, err)
+		late := ending{lead{c, reg.Epoch().ID, 3}, make(chan struct{})}
+		d = drive(t, openSwarm(t, c), config.DriveOptions{Leadership: late})
+		require.ErrorIs(t, <-d.done, protocol.ErrStaleTerm, "the fence has the last word")
+	})
+}
