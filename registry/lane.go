@@ -86,13 +86,16 @@ func (l *lane) run() error {
 
 // answer takes the publishes that are at hand, of which body is the first.
 func (l *lane) answer(body []byte) error {
+	began := time.Now()
 	p := pieces.Get().(*piece)
 	defer p.free()
 	fault := l.collect(p, body)
 	if len(p.items) > 0 {
 		p.sender, p.urgent, p.done = l.s.caller.Node, l.urgent, l.done
 		p.over, p.lost = &l.s.over, false
-		l.s.r.seq.do(&p.job)
+		if err := l.decide(p); err != nil {
+			return err
+		}
 		if p.lost {
 			l.s.end(errLost)
 			return errLost
@@ -100,8 +103,24 @@ func (l *lane) answer(body []byte) error {
 		if err := l.reply(p); err != nil {
 			return err
 		}
+		l.s.r.observer.published(len(p.acks.List), began)
 	}
 	return fault
+}
+
+// decide has the sequencer decide a piece, once it is this node's turn.
+func (l *lane) decide(p *piece) error {
+	t := l.s.account.turns
+	if l.urgent {
+		t = l.s.account.urgent
+	}
+	units := t.units(len(p.items), p.bytes)
+	if err := t.take(l.s.ctx, units); err != nil {
+		return err
+	}
+	defer t.give(units)
+	l.s.r.seq.do(&p.job)
+	return nil
 }
 
 // errLost ends a session whose client must ask again.
@@ -231,20 +250,6 @@ func (s *session) mayPublish(p *protocol.Publish) *protocol.Error {
 			return refused
 		}
 	}
-	return nil
-}
-
-// pace holds a publish against the rates.
-func (s *session) pace(size int, now time.Time) *protocol.Error {
-	node, total := s.account.meter, s.r.meter
-	if wait := node.lack(now, size); wait > 0 {
-		return rateLimited("this node publishes too fast", wait)
-	}
-	if wait := total.lack(now, size); wait > 0 {
-		return rateLimited("the registry is at its limit", wait)
-	}
-	node.take(size)
-	total.take(size)
 	return nil
 }
 

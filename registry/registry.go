@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,8 +46,9 @@ type Options struct {
 	// Software is the name and version to show to clients.
 	Software string
 
-	Logger *slog.Logger // few lines, and never a payload; nil is silent
-	Hooks  *Hooks       // for tests
+	Logger   *slog.Logger // few lines, and never a payload; nil is silent
+	Observer *Observer    // for metrics; nil looks at nothing
+	Hooks    *Hooks       // for tests
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -72,6 +74,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Observer == nil {
+		o.Observer = &Observer{}
+	}
 	if o.Hooks == nil {
 		o.Hooks = &Hooks{}
 	}
@@ -81,16 +86,17 @@ func (o Options) withDefaults() (Options, error) {
 // Registry is a server over one log. Its methods may be called from any
 // goroutine.
 type Registry struct {
-	o       Options
-	limits  Limits
-	hooks   *Hooks
-	log     Log
-	epoch   protocol.Epoch
-	started protocol.Time
-	lines   *lines
-	meter   *meter // of all nodes
-	index   *index
-	seq     *sequencer
+	o        Options
+	limits   Limits
+	hooks    *Hooks
+	observer *Observer
+	log      Log
+	epoch    protocol.Epoch
+	started  protocol.Time
+	lines    *lines
+	meter    *meter // of all nodes
+	index    *index
+	seq      *sequencer
 
 	admission admission
 
@@ -101,12 +107,16 @@ type Registry struct {
 	draining atomic.Bool
 	numbered atomic.Uint64 // sessions
 
+	nodes         atomic.Int64 // accounts
+	subscriptions atomic.Int64
+
 	mu         sync.Mutex
 	over       bool // nothing new begins
 	listeners  map[*link.Listener]struct{}
 	sessions   map[*session]struct{} // also those before their hello
 	online     map[claim]*session    // of clients with an instance
 	accounts   map[string]*account   // by key
+	sources    map[netip.Prefix]int  // sessions by where they come from
 	handshakes bucket
 }
 
@@ -118,13 +128,6 @@ type claim struct {
 
 func (c claim) shared() Claim { return Claim{Key: c.key, Instance: c.instance} }
 
-// account is what one node has in use, over all its sessions.
-type account struct {
-	open     int // sessions, also those before their hello
-	sessions int // those of them that entered
-	meter    *meter
-}
-
 // New makes a registry over a log. It serves nobody yet; Close must be called.
 func New(o Options) (*Registry, error) {
 	o, err := o.withDefaults()
@@ -135,6 +138,7 @@ func New(o Options) (*Registry, error) {
 		o:          o,
 		limits:     o.Limits,
 		hooks:      o.Hooks,
+		observer:   o.Observer,
 		log:        o.Log,
 		epoch:      o.Log.Epoch(),
 		started:    protocol.TimeOf(o.Now()),
@@ -146,6 +150,7 @@ func New(o Options) (*Registry, error) {
 		sessions:   make(map[*session]struct{}),
 		online:     make(map[claim]*session),
 		accounts:   make(map[string]*account),
+		sources:    make(map[netip.Prefix]int),
 		handshakes: newBucket(o.Limits.Handshakes),
 	}
 	if r.admission, err = o.Admission.prepare(); err != nil {
@@ -156,7 +161,7 @@ func New(o Options) (*Registry, error) {
 		return nil, err
 	}
 	r.ctx, r.end = context.WithCancelCause(context.Background())
-	r.seq = newSequencer(o.Log, b, r.index, o.Hooks, o.Now)
+	r.seq = newSequencer(o.Log, b, r.index, o.Hooks, o.Observer, o.Now)
 	r.seq.tidy = r.tidy
 	r.seq.judged = r.judged
 	r.seq.lost = func(err error) { r.lines.warn("the log of others not followed", "error", err) }
@@ -165,7 +170,9 @@ func New(o Options) (*Registry, error) {
 }
 
 func (r *Registry) brokerOptions() brokerOptions {
-	o := brokerOptions{maxPayload: r.limits.Payload, listed: r.admission.listed}
+	o := brokerOptions{
+		maxPayload: r.limits.Payload, maxJoins: r.limits.Joins, maxNodes: r.limits.Nodes, listed: r.admission.listed,
+	}
 	if r.admission.mode == AdmitOpen {
 		// Strangers come under as many keys as they like.
 		o.spared = o.withDefaults().maxFences / 4
@@ -234,6 +241,8 @@ func (r *Registry) linkConfig() link.Config {
 
 			// What is queued for clients that do not read.
 			Queue: 64 << 10,
+
+			Source: r.limits.SourceHandshakes,
 		},
 	}
 }
@@ -288,13 +297,17 @@ func (r *Registry) acceptAll(l *link.Listener) error {
 func (r *Registry) open(ls *link.Session) (*session, *protocol.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if most := r.limits.Sessions; len(r.sessions) >= most {
-		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions are open, the maximum", most)
-	}
 	s := newSession(r, ls)
+	switch {
+	case s.operator: // must get in when strangers have taken all there is
+	case len(r.sessions) >= r.limits.Sessions:
+		return nil, full("%d sessions are open, the maximum", r.limits.Sessions)
+	case r.sources[s.source] >= r.limits.SourceSessions && s.source.IsValid():
+		return nil, full("%d sessions from %v are open, the maximum", r.limits.SourceSessions, s.source)
+	}
 	a := r.accounts[s.claim.key]
 	if a == nil {
-		a = &account{meter: newMeter(r.limits.Node)}
+		a = newAccount(r.limits)
 	}
 	// Those that entered do not count: one that begins may be there to take the
 	// place of one of them.
@@ -304,7 +317,9 @@ func (r *Registry) open(ls *link.Session) (*session, *protocol.Error) {
 	a.open++
 	s.account = a
 	r.accounts[s.claim.key] = a
+	r.nodes.Store(int64(len(r.accounts)))
 	r.sessions[s] = struct{}{}
+	r.sources[s.source]++
 	return s, nil
 }
 
@@ -312,6 +327,9 @@ func (r *Registry) shut(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.sessions, s)
+	if r.sources[s.source]--; r.sources[s.source] == 0 {
+		delete(r.sources, s.source)
+	}
 	s.account.open--
 	r.forget(s.claim.key)
 }
@@ -352,8 +370,9 @@ func (r *Registry) exit(s *session) {
 // forget drops an account that has nothing to remember. A node that published
 // too fast is not free by coming back.
 func (r *Registry) forget(key string) {
-	if a := r.accounts[key]; a.open == 0 && a.meter.full(time.Now()) {
+	if a := r.accounts[key]; a.full(time.Now()) {
 		delete(r.accounts, key)
+		r.nodes.Store(int64(len(r.accounts)))
 	}
 }
 

@@ -3,6 +3,7 @@ package registry
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -41,11 +42,13 @@ func (s *session) handle(f protocol.Frame) (protocol.Frame, error) {
 	if id == 0 {
 		return nil, protocol.Errorf(protocol.ErrInvalid, "a request of type %d with id 0", f.Type())
 	}
+	began := time.Now()
 	answer, refused := s.answer(op, topic, f)
 	if refused != nil {
 		s.refused(op, topic, refused)
-		answer = failure(id, refused)
+		return failure(id, refused), nil
 	}
+	s.r.observer.answered(op, began)
 	return answer, nil
 }
 

@@ -66,13 +66,14 @@ type job struct {
 // wait, decides them in order, stores what comes of them in one step, and then
 // tells those who wait for it and the readers.
 type sequencer struct {
-	log    Log
-	shared SharedLog // the same, or nil
-	index  *index
-	hooks  *Hooks
-	now    func() time.Time
-	judged func(*broker, protocol.KeyHash) // told what was said about a key
-	lost   func(error)                     // told when a shared log cannot be followed
+	log      Log
+	shared   SharedLog // the same, or nil
+	index    *index
+	hooks    *Hooks
+	observer *Observer
+	now      func() time.Time
+	judged   func(*broker, protocol.KeyHash) // told what was said about a key
+	lost     func(error)                     // told when a shared log cannot be followed
 
 	head      atomic.Uint64 // seq up to which readers may read
 	published atomic.Uint64
@@ -93,9 +94,9 @@ type sequencer struct {
 	bytes int
 }
 
-func newSequencer(l Log, b *broker, x *index, h *Hooks, now func() time.Time) *sequencer {
+func newSequencer(l Log, b *broker, x *index, h *Hooks, o *Observer, now func() time.Time) *sequencer {
 	q := &sequencer{
-		log: l, broker: b, index: x, hooks: h, now: now,
+		log: l, broker: b, index: x, hooks: h, observer: o, now: now,
 		in:     make(chan *job, waitingJobs),
 		urgent: make(chan *job, waitingJobs),
 		stop:   make(chan struct{}),
@@ -337,9 +338,11 @@ func (q *sequencer) append(batch *Batch) error {
 			return err
 		}
 	}
+	began := time.Now()
 	if err := q.log.Append(batch); err != nil {
 		return err
 	}
+	q.observer.stored(batch.Records, began)
 	if f := q.hooks.AfterStore; f != nil && len(batch.Records) > 0 {
 		f(batch.Records)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,7 @@ type session struct {
 	// Complete from hello on:
 	caller   Caller
 	hash     protocol.KeyHash
+	source   netip.Prefix // zero for this machine
 	operator bool
 	claim    claim
 
@@ -65,6 +67,7 @@ func newSession(r *Registry, l *link.Session) *session {
 	}
 	s.hash = protocol.KeyHashOf(l.PeerKey())
 	s.caller.Hash = s.hash
+	s.source = link.Source(l.RemoteAddr())
 	_, s.operator = r.admission.operators[s.hash]
 	s.ctx, s.end = context.WithCancelCause(r.ctx)
 	return s
@@ -234,11 +237,17 @@ func (s *session) before(op Op, topic string) *protocol.Error {
 }
 
 func (s *session) event(e Event) {
-	if s.r.hooks.Event == nil {
+	bulk := e.Kind == EventAccepted || e.Kind == EventDelivered
+	if s.r.hooks.Event == nil && (bulk || s.r.observer.Event == nil) {
 		return
 	}
 	e.Session, e.Node, e.Addr = s.id, s.caller.Node, s.caller.Addr
-	s.r.hooks.Event(e)
+	if !bulk {
+		s.r.observer.event(e)
+	}
+	if s.r.hooks.Event != nil {
+		s.r.hooks.Event(e)
+	}
 }
 
 func (s *session) refused(op Op, topic string, err *protocol.Error) {

@@ -54,7 +54,7 @@ func (s *session) serveSubscription(ch *link.Channel, f *protocol.Subscribe) err
 		s.refused(OpSubscribe, f.Pattern, refused)
 		return s.endWith(ch, refused)
 	}
-	defer s.subscriptions.Add(-1)
+	defer s.leaveSubscription()
 
 	if refused := sub.begin(f, &open); refused != nil {
 		s.refused(OpSubscribe, f.Pattern, refused)
@@ -112,11 +112,7 @@ func (sub *subscription) admit(f *protocol.Subscribe, open *opening) *protocol.E
 			open.began.Narrowed = true
 		}
 	}
-	if most := s.r.limits.Subscriptions; s.subscriptions.Add(1) > int64(most) {
-		s.subscriptions.Add(-1)
-		return protocol.Errorf(protocol.ErrLimit, "%d subscriptions are open, the maximum", most)
-	}
-	return nil
+	return s.takeSubscription()
 }
 
 // begin finds the position and makes the subscription be woken. The caller
@@ -316,6 +312,8 @@ func (sub *subscription) readLog(sel *Selection, upTo protocol.Seq, page *Page) 
 }
 
 func (sub *subscription) delivered(records []*Record) {
+	head := sub.s.r.seq.headSeq()
+	sub.s.r.observer.delivered(records, uint64(head-min(head, sub.position)))
 	if sub.s.r.hooks.Event == nil {
 		return
 	}
