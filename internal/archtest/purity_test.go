@@ -46,7 +46,14 @@ var pure = []string{
 	"election/told.go",
 	"election/view.go",
 	"config/machine.go",
+	"config/plan.go",
+	"config/progress.go",
+	"config/report.go",
+	"config/tally.go",
+	"config/diff.go",
 	"config/document.go",
+	"config/event.go",
+	"config/json.go",
 }
 
 // impure names the exceptions to the patterns above.
