@@ -11,18 +11,19 @@ import (
 	"time"
 )
 
-// child is a server process that printed "READY addr".
+// child is a process of this program that printed "READY addr": a server, or a
+// member of a group with its node's id.
 type child struct {
 	cmd  *exec.Cmd
 	addr string
 }
 
-func spawn(kind string) (*child, error) {
+func spawn(kind string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, kind)
+	cmd := exec.Command(self, append([]string{kind}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -17,7 +17,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: bench compare|conns [flags]")
+		return fmt.Errorf("usage: bench compare|conns|election [flags]")
 	}
 	switch args[0] {
 	case "serve-relay":
@@ -39,6 +39,20 @@ func run(args []string) error {
 			return err
 		}
 		return conns(*n, *runs)
+	case "elect-member":
+		return electMember(args[1:])
+	case "election":
+		f := flag.NewFlagSet("election", flag.ContinueOnError)
+		var n electionSizes
+		f.IntVar(&n.Kills, "kills", 50, "leaders to kill")
+		f.IntVar(&n.Handovers, "handovers", 30, "leaders to resign")
+		f.IntVar(&n.Followers, "followers", 1000, "followers of one leader")
+		f.IntVar(&n.Candidates, "candidates", 300, "candidates at once")
+		file := f.String("json", "", "a file for the figures as JSON")
+		if err := f.Parse(args[1:]); err != nil {
+			return err
+		}
+		return elections(n, *file, f.Args())
 	}
 	return fmt.Errorf("unknown command %q", args[0])
 }

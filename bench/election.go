@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/election"
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// electionGroup is the group of all parts.
+const electionGroup = "bench"
+
+// electionSizes are how much the parts of the election bench do.
+type electionSizes struct {
+	Kills      int `json:"kills"`
+	Handovers  int `json:"handovers"`
+	Followers  int `json:"followers"`
+	Candidates int `json:"candidates"`
+}
+
+// electionFigure is a line of the table.
+type electionFigure struct {
+	Part   string  `json:"part"`
+	Figure string  `json:"figure"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Target float64 `json:"target,omitempty"` // below it; 0: none
+}
+
+func (f electionFigure) met() string {
+	switch {
+	case f.Target == 0:
+		return ""
+	case f.Value < f.Target:
+		return fmt.Sprintf("< %g", f.Target)
+	}
+	return fmt.Sprintf("MISSED < %g", f.Target)
+}
+
+// electionPart measures something against a registry of its own.
+type electionPart struct {
+	name string
+	run  func(registry *child, n electionSizes) ([]electionFigure, error)
+}
+
+var electionParts = []electionPart{
+	{"failover", electionFailover},
+	{"handover", electionHandover},
+	{"followers", electionFollowers},
+	{"candidates", electionCandidates},
+}
+
+// elections runs the named parts (all when none is named), each against a fresh
+// registry, prints a table, and writes the same as JSON to a file if one is
+// named.
+func elections(n electionSizes, file string, names []string) error {
+	var all []electionFigure
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "part\tfigure\t\t\ttarget")
+	for _, p := range electionParts {
+		if len(names) > 0 && !slices.Contains(names, p.name) {
+			continue
+		}
+		figures, err := electionOnce(p, n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		for _, f := range figures {
+			fmt.Fprintf(w, "%s\t%s\t%.4g\t%s\t%s\n", f.Part, f.Figure, f.Value, f.Unit, f.met())
+		}
+		w.Flush()
+		all = append(all, figures...)
+	}
+	if file == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(map[string]any{
+		"time": time.Now().UTC().Format(time.RFC3339), "cpus": runtime.NumCPU(), "go": runtime.Version(),
+		"profile": "LAN", "sizes": n, "figures": all,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(b, '\n'), 0o644)
+}
+
+func electionOnce(p electionPart, n electionSizes) ([]electionFigure, error) {
+	registry, err := spawn("serve-registry")
+	if err != nil {
+		return nil, err
+	}
+	defer registry.kill()
+	figures, err := p.run(registry, n)
+	for i := range figures {
+		figures[i].Part = p.name
+	}
+	return figures, err
+}
+
+// electMember is a child: a candidate of a node of its own, until it is killed.
+func electMember(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("usage: bench elect-member ADDR")
+	}
+	ctx := context.Background()
+	c, err := dialRegistry(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	fmt.Println("READY", c.Self().Node)
+	return election.Run(ctx, c, election.Options{Group: electionGroup}, lead)
+}
+
+// lead is the least that work under a leadership can be.
+func lead(ctx context.Context, _ *election.Leadership) error {
+	<-ctx.Done()
+	return nil
+}
+
+// electionWatch reads the group's topic.
+type electionWatch struct {
+	c      *client.Client
+	claims chan electionClaim
+
+	read chan map[election.Kind]int // answers how many were read of each kind
+}
+
+// electionClaim is one that the registry has accepted, at a time by its clock.
+type electionClaim struct {
+	node protocol.NodeID
+	term uint64
+	at   time.Time
+}
+
+func watchElection(addr string) (*electionWatch, error) {
+	ctx := context.Background()
+	c, err := dialRegistry(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.Subscribe(ctx, election.TopicPrefix+electionGroup, client.FromAll())
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	w := &electionWatch{c: c, claims: make(chan electionClaim, 1024), read: make(chan map[election.Kind]int)}
+	messages := make(chan *protocol.Message)
+	go func() {
+		defer close(messages)
+		for m, err := range client.Messages(ctx, s) {
+			if err != nil {
+				return
+			}
+			messages <- m
+		}
+	}()
+	go w.count(messages)
+	return w, nil
+}
+
+func (w *electionWatch) count(messages <-chan *protocol.Message) {
+	read := map[election.Kind]int{}
+	for {
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				close(w.claims)
+				return
+			}
+			parsed, err := election.Parse(m.Payload)
+			if err != nil {
+				continue
+			}
+			read[parsed.Kind]++
+			if parsed.Kind == election.KindClaim && m.Term() != 0 {
+				w.claims <- electionClaim{m.Sender, m.Term(), m.Time.Time()}
+			}
+		case w.read <- read:
+			read = map[election.Kind]int{}
+		}
+	}
+}
+
+// next is the next accepted claim.
+func (w *electionWatch) next(within time.Duration) (electionClaim, error) {
+	select {
+	case c, ok := <-w.claims:
+		if !ok {
+			return c, fmt.Errorf("the watch has ended")
+		}
+		return c, nil
+	case <-time.After(within):
+		return electionClaim{}, fmt.Errorf("nobody claims for %v", within)
+	}
+}
+
+func (w *electionWatch) close() { w.c.Close() }
+
+// standing are members in this process, each with a connection of its own.
+type standing struct {
+	clients []*client.Client
+	members []*election.Member
+}
+
+// join lets n more observe.
+func (s *standing) join(addr string, n int) error {
+	ctx := context.Background()
+	for range n {
+		c, err := dialMember(ctx, addr)
+		if err != nil {
+			return err
+		}
+		s.clients = append(s.clients, c)
+		m, err := election.Join(ctx, c, election.Options{Group: electionGroup})
+		if err != nil {
+			return err
+		}
+		s.members = append(s.members, m)
+	}
+	return nil
+}
+
+// stand lets n more campaign; elected, if not nil, is told of each leadership.
+func (s *standing) stand(addr string, n int, elected func(i int, l *election.Leadership)) error {
+	first := len(s.members)
+	if err := s.join(addr, n); err != nil {
+		return err
+	}
+	for i, m := range s.members[first:] {
+		go func() {
+			for {
+				l, err := m.Campaign(context.Background())
+				if err != nil {
+					return
+				}
+				if elected != nil {
+					elected(first+i, l)
+				}
+				<-l.Done()
+			}
+		}()
+	}
+	return nil
+}
+
+// dialMember is dialRegistry with the options of an ordinary client, and with
+// patience: many connect at once.
+func dialMember(ctx context.Context, addr string) (*client.Client, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		c, err := client.Dial(ctx, addr, client.Options{Key: key, NoState: true})
+		if err == nil || try == 3 {
+			return c, err
+		}
+	}
+}
+
+func (s *standing) close() {
+	for i, c := range s.clients {
+		c.Close()
+		if i < len(s.members) {
+			s.members[i].Close()
+		}
+	}
+}
+
+// spread is the median, the 90th of 100 and the worst, in milliseconds.
+func spread(d []time.Duration) (median, p90, worst float64) {
+	slices.Sort(d)
+	ms := func(q float64) float64 { return float64(d[int(q*float64(len(d)-1)+0.5)]) / 1e6 }
+	return ms(0.5), ms(0.9), ms(1)
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pilotgo/pilotgo/election"
+)
+
+// electionFollowers lets many members in this process follow one leader in
+// another, each over a connection of its own. They do not stand, so that the
+// figures are of following alone.
+func electionFollowers(registry *child, n electionSizes) ([]electionFigure, error) {
+	leader, err := spawn("elect-member", registry.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer leader.kill()
+	ctx := context.Background()
+	watch, err := watchElection(registry.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer watch.close()
+	if _, err := watch.next(5 * time.Second); err != nil {
+		return nil, err
+	}
+	var group standing
+	defer group.close()
+	if err := group.join(registry.addr, n.Followers); err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Second) // all have read the leader
+	late := len(watch.claims)
+	before, err := watch.c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const span = 15 * time.Second
+	own, server, start := ownCPU(), cpu(registry.cmd.Process.Pid), time.Now()
+	time.Sleep(span)
+	took := time.Since(start)
+	own, server = ownCPU()-own, cpu(registry.cmd.Process.Pid)-server
+	after, err := watch.c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	again := len(watch.claims) - late
+	time.Sleep(2 * election.LAN.Heartbeat)
+	follow := 0
+	for _, m := range group.members {
+		if m.Status().Now.View.Leader == leader.addr {
+			follow++
+		}
+	}
+	beats := float64(took) / float64(election.LAN.Heartbeat)
+	return []electionFigure{
+		{Figure: "followers of the leader in the end", Value: float64(follow), Unit: fmt.Sprintf("of %d", n.Followers)},
+		{Figure: "times the leader had to claim anew", Value: float64(again)},
+		{Figure: "CPU of the followers' process", Value: own.Seconds() / took.Seconds(), Unit: "cores", Target: 1},
+		{Figure: "CPU of the registry", Value: server.Seconds() / took.Seconds(), Unit: "cores"},
+		{Figure: "publishes per heartbeat", Value: float64(after.Published-before.Published) / beats},
+	}, nil
+}
+
+// electionCandidates ends the leader of many candidates as a crash does, and
+// counts what is published until another leads and all know it.
+func electionCandidates(registry *child, n electionSizes) ([]electionFigure, error) {
+	const elections = 10
+	watch, err := watchElection(registry.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer watch.close()
+	var group standing
+	defer group.close()
+	if err := group.stand(registry.addr, n.Candidates, nil); err != nil {
+		return nil, err
+	}
+	time.Sleep(5 * time.Second)
+	byNode := map[string]int{}
+	for i, c := range group.clients {
+		byNode[c.Self().Node.String()] = i
+	}
+	leader, err := latest(watch)
+	if err != nil {
+		return nil, err
+	}
+	var took []time.Duration
+	var counts []int
+	for range elections {
+		<-watch.read // from here on
+		at := time.Now()
+		group.clients[byNode[leader.node.String()]].Close()
+		if leader, err = watch.next(10 * time.Second); err != nil {
+			return nil, err
+		}
+		took = append(took, leader.at.Sub(at))
+		time.Sleep(3 * election.LAN.Silence)
+		read := <-watch.read
+		counts = append(counts, read[election.KindCandidacy]+read[election.KindClaim]+read[election.KindResign])
+	}
+	median, _, worst := spread(took)
+	sum, most := 0, 0
+	for _, c := range counts {
+		sum, most = sum+c, max(most, c)
+	}
+	return []electionFigure{
+		{Figure: fmt.Sprintf("publishes per election of %d, mean of %d", n.Candidates, elections), Value: float64(sum) / elections},
+		{Figure: "the same, most", Value: float64(most), Target: 40},
+		{Figure: "crash to claim, median", Value: median, Unit: "ms"},
+		{Figure: "the same, worst", Value: worst, Unit: "ms"},
+	}, nil
+}
+
+// latest is the last claim so far.
+func latest(w *electionWatch) (c electionClaim, err error) {
+	for {
+		if c, err = w.next(5 * time.Second); err != nil || len(w.claims) == 0 {
+			return c, err
+		}
+	}
+}
