@@ -15,7 +15,8 @@ import (
 //   - a word beginning with a dash is a flag only when a letter follows, so -5
 //     and - are arguments;
 //   - flags may stand anywhere behind the command, and --json anywhere at all;
-//   - after -- every word is an argument.
+//   - after -- every word is an argument; a command marked with "dash" also gets
+//     the -- itself, to see what stands before it.
 //
 // It sets the flags of the command it finds, and returns that command, also with
 // an error, and the words that are left for cobra: the command's path, then the
@@ -29,6 +30,9 @@ func parseArgs(root *cobra.Command, args []string, lenient bool) (*cobra.Command
 			p.rest = append(p.rest, word)
 		case word == "--":
 			p.literal = true
+			if p.cmd.Annotations["dash"] != "" {
+				p.rest = append(p.rest, word)
+			}
 		case isFlag(word):
 			taken, err := p.flag(word, args[i+1:])
 			if err != nil {
@@ -137,6 +141,9 @@ func unknownTakes(attached bool, next []string) int {
 }
 
 func badValue(f *pflag.Flag, value string) error {
+	if c, ok := f.Value.(*choice); ok {
+		return usagef("--%s is %s, not %q", f.Name, strings.Join(c.of, " or "), value)
+	}
 	kind := f.Value.Type()
 	switch kind {
 	case "int", "uint64":

@@ -50,8 +50,8 @@ func bounded(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return context.WithTimeout(ctx, d)
 }
 
-// dial connects to a host.
-func (a *app) dial(ctx context.Context, h host, o connection) (*client.Client, error) {
+// dial connects to a host; tune varies the options of the client.
+func (a *app) dial(ctx context.Context, h host, o connection, tune ...func(*client.Options)) (*client.Client, error) {
 	name, err := a.hostname()
 	if err != nil {
 		return nil, err
@@ -61,14 +61,18 @@ func (a *app) dial(ctx context.Context, h host, o connection) (*client.Client, e
 			return nil, err
 		}
 	}
-	c, err := client.Dial(ctx, h.addr, client.Options{
+	options := client.Options{
 		Home:        a.home,
 		Name:        name,
 		Token:       o.token,
 		RegistryKey: o.key,
 		OneShot:     true,
 		Logger:      a.logger(),
-	})
+	}
+	for _, t := range tune {
+		t(&options)
+	}
+	c, err := client.Dial(ctx, h.addr, options)
 	switch {
 	case err == nil:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -98,6 +102,11 @@ func (a *app) secrets(h host, o *connection) error {
 	s, err := a.settings()
 	if err != nil {
 		return err
+	}
+	if d := (names{n.alias, s["registry"]}); d.preferred != "" && d.preferred != n.preferred {
+		if d, err := d.fallback(); err != nil || d.addr != h.addr {
+			s = nil // they are about another host
+		}
 	}
 	o.token = cmp.Or(o.token, os.Getenv("PILOTGO_TOKEN"), s["token"])
 	o.key = cmp.Or(o.key, os.Getenv("PILOTGO_REGISTRY_KEY"), s["registry_key"])

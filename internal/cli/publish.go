@@ -77,6 +77,7 @@ func cutText(s string) string {
 type publishOptions struct {
 	connection
 	payload
+	fencing
 	key, slot string
 }
 
@@ -95,19 +96,28 @@ first wins and the other is told "conflict", unless both have the same config, b
 for byte: then the second ends with 0 too, "duplicate":true, and the first's seq.
 
 When the answer is lost the code is "unknown_outcome": read the topic, or publish
-again with the same --key, which the registry accepts once.`,
+again with the same --key, which the registry accepts once.
+
+With --as-leader, or --fence, the registry takes the message only while that term of
+an election lasts. The exit codes are those of 'pilotgo context' then: 13 when a later
+term has begun.`,
 		Example: `  pilotgo publish registry.example.com jobs --data '{"type":"job","id":7}'
   pilotgo publish registry.example.com jobs hello world
   tar c dir | pilotgo publish registry.example.com archives --data -
-  pilotgo publish registry.example.com jobs --data '' --key job-7`,
+  pilotgo publish registry.example.com jobs --data '' --key job-7
+  pilotgo election run localhost tasks -- sh -c 'pilotgo publish $PILOTGO_REGISTRY jobs --as-leader --data 1'`,
 		Args: arguments(2, -1, "pilotgo publish HOST TOPIC --data TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.fencing.asked() { // pilotctl has nothing like it
+				cmd.Annotations = newKind
+			}
 			return a.publish(cmd.Context(), o, args[0], args[1], args[2:])
 		},
 		ValidArgsFunction: a.completeHosts,
 	}
 	o.payload.add(cmd.Flags())
 	o.connection.flags(cmd.Flags(), connectPatience)
+	o.fencing.flags(cmd.Flags())
 	cmd.Flags().StringVar(&o.key, "key", "", "idempotency key: the registry takes a message once per key")
 	cmd.Flags().StringVar(&o.slot, "slot", "", "take the place of this node's last message of this topic and slot")
 	return cmd
@@ -129,6 +139,10 @@ func (a *app) publish(ctx context.Context, o publishOptions, word, topic string,
 	if err != nil {
 		return err
 	}
+	fences, err := o.fencing.conditions()
+	if err != nil {
+		return err
+	}
 	if err := a.intend(h, topic); err != nil {
 		return err
 	}
@@ -139,7 +153,7 @@ func (a *app) publish(ctx context.Context, o publishOptions, word, topic string,
 		return err
 	}
 	defer c.Close()
-	p := client.Publication{Topic: topic, Payload: data, Slot: o.slot, Key: []byte(o.key), Join: true}
+	p := client.Publication{Topic: topic, Payload: data, Slot: o.slot, Key: []byte(o.key), Join: true, Conditions: fences}
 	if update != nil {
 		return a.publishUpdate(ctx, c, h, p, update)
 	}

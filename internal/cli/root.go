@@ -48,6 +48,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) (*app, error) {
 // The groups of commands, as help shows them.
 const (
 	groupMessages = "messages"
+	groupSwarm    = "swarm"
 	groupNode     = "node"
 	groupRegistry = "registry"
 	groupOther    = "other"
@@ -82,6 +83,7 @@ subscribe and inbox run with it unchanged.`,
 	root.Flags().BoolVar(&a.version, "version", false, "show the version")
 	root.AddGroup(
 		&cobra.Group{ID: groupMessages, Title: "Messages:"},
+		&cobra.Group{ID: groupSwarm, Title: "The swarm:"},
 		&cobra.Group{ID: groupNode, Title: "This node:"},
 		&cobra.Group{ID: groupRegistry, Title: "Registries:"},
 		&cobra.Group{ID: groupOther, Title: "Others:"},
@@ -95,6 +97,7 @@ subscribe and inbox run with it unchanged.`,
 		}
 	}
 	add(groupMessages, a.publishCommand(), a.subscribeCommand(), a.inboxCommand(), a.sendMessageCommand(), a.receivedCommand())
+	add(groupSwarm, a.electionCommand())
 	add(groupNode, a.infoCommand(), a.initCommand(), a.configCommand())
 	add(groupRegistry, a.registryCommand(), a.demoCommand())
 	add(groupOther, a.doctorCommand(), a.contextCommand(), a.versionCommand())
@@ -183,8 +186,12 @@ func knownTo(root *cobra.Command, args []string) error {
 
 // fail prints an error and returns the exit code of the command.
 func (a *app) fail(cmd *cobra.Command, err error) int {
-	if errors.Is(err, errUsageShown) {
+	var status exitStatus
+	switch {
+	case errors.Is(err, errUsageShown):
 		return exitUsage
+	case errors.As(err, &status):
+		return int(status)
 	}
 	f := describe(err)
 	a.printError(f)

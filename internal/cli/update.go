@@ -58,9 +58,9 @@ func (a *app) publishUpdate(ctx context.Context, c *client.Client, h host, p cli
 	if err != nil {
 		return err
 	}
-	p.Conditions = []protocol.Condition{fence}
+	p.Conditions = append(p.Conditions, fence)
 	ack, err := send(ctx, c, &p)
-	if errors.Is(err, protocol.ErrStaleTerm) || errors.Is(err, protocol.ErrConflict) {
+	if u.refused(err) {
 		p.Join = c.Join(ctx, u.topic) == nil
 		if first := u.published(ctx, c, err); first != nil {
 			return a.published(ctx, c, h, p, client.Ack{Seq: first.Seq, Time: first.Time.Time(), Epoch: fence.Epoch, Duplicate: true})
@@ -74,6 +74,12 @@ func (a *app) publishUpdate(ctx context.Context, c *client.Client, h host, p cli
 		return err
 	}
 	return a.published(ctx, c, h, p, ack)
+}
+
+// refused tells whether the version was, and not the term of a leader.
+func (u *update) refused(err error) bool {
+	var e *protocol.Error
+	return (errors.Is(err, protocol.ErrStaleTerm) || errors.Is(err, protocol.ErrConflict)) && errors.As(err, &e) && e.Topic == u.topic
 }
 
 // published is the message of this version with the same config, nil if there is
