@@ -38,7 +38,7 @@ var arrows = map[string][]string{
 	"pilotd/fakedaemon": {"pilotd"},
 
 	"internal/agent":       {"client", "election", "config"},
-	"internal/admin":       {"client", "election", "config"},
+	"internal/admin":       {"client", "election", "config", "registry"},
 	"internal/extras":      {"client", "registry"},
 	"internal/stores":      {"internal/extras", "internal/admin", "registry", "registry/disklog", "registry/jetlog"},
 	"internal/cli":         {"*"},

@@ -1,0 +1,105 @@
+package admin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/internal/admin"
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
+)
+
+func metrics() *admin.Metrics {
+	return admin.NewMetrics(
+		func() protocol.InfoState { return protocol.InfoState{Sessions: 3, Head: 77, Born: 1767323045} },
+		func() registry.LogStats { return registry.LogStats{Messages: 5, Keys: 9} },
+	)
+}
+
+func record(topic string, size int) *registry.Record {
+	r := &registry.Record{}
+	r.Topic, r.Payload = topic, make([]byte, size)
+	return r
+}
+
+func TestMetricsCountWhatTheObserverIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // what is counted does not wait, and the clock stands still
+		m := metrics()
+		o := m.Observer()
+		o.Published(4, time.Millisecond)
+		o.Answered(registry.OpGetInfo, time.Millisecond)
+		o.Stored([]*registry.Record{record("a", 10), record("a", 20)}, time.Millisecond)
+		o.Delivered(7, 700, 2)
+		o.Event(registry.Event{Kind: registry.EventSessionOpened, Node: 5})
+		o.Event(registry.Event{Kind: registry.EventSessionClosed, Node: 5, Err: protocol.ErrNotConnected})
+		o.Event(registry.Event{Kind: registry.EventSessionOpened, Node: 5})
+		o.Event(registry.Event{Kind: registry.EventRefused, Op: registry.OpPublish, Err: protocol.ErrRateLimited})
+		o.Event(registry.Event{Kind: registry.EventSessionRefused, Op: registry.OpConnect, Err: protocol.ErrNotAdmitted})
+
+		text := get(m.Handler(), "/metrics").Body.String()
+		for _, want := range []string{
+			`operations_total{code="ok",op="publish"} 4`,
+			`operations_total{code="rate_limited",op="publish"} 1`,
+			`operations_total{code="auth_required",op="connect"} 1`,
+			`operations_total{code="ok",op="get_info"} 1`,
+			`operation_seconds_count{op="publish"} 1`,
+			`stored_messages_total 2`, `stored_bytes_total 30`, `append_messages_sum 2`,
+			`delivered_messages_total 7`, `delivered_bytes_total 700`, `reader_lag_messages_sum 2`,
+			`sessions_opened_total 2`, `reconnects_total 1`, `sessions_closed_total{code="connection_failed"} 1`,
+			`sessions 3`, `log_head_seq 77`, `log_messages 5`, `log_keys 9`,
+		} {
+			assert.Contains(t, text, "\npilotgo_registry_"+want+"\n")
+		}
+		problems, err := promlint.New(strings.NewReader(text)).Lint()
+		require.NoError(t, err)
+		for _, p := range problems {
+			assert.False(t, strings.HasPrefix(p.Metric, "pilotgo_"), "%s: %s", p.Metric, p.Text)
+		}
+	})
+}
+
+func TestEveryOperationHasAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics()
+		o := m.Observer()
+		for op := registry.OpConnect; op <= registry.OpOperate; op++ {
+			o.Answered(op, 0)
+		}
+		assert.NotContains(t, get(m.Handler(), "/metrics").Body.String(), `op="other"`)
+	})
+}
+
+func TestRatesAreOfTheLastMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics()
+		o := m.Observer()
+		for range 60 {
+			o.Stored([]*registry.Record{record("jobs", 1), record("jobs", 1)}, 0)
+			time.Sleep(time.Second)
+		}
+		assert.InDelta(t, 2, m.Rates()["jobs"], .1)
+		time.Sleep(30 * time.Second)
+		assert.InDelta(t, 1, m.Rates()["jobs"], .25, "half of the minute was silent")
+		time.Sleep(2 * time.Minute)
+		assert.Empty(t, m.Rates())
+	})
+}
+
+func TestRatesAreBounded(t *testing.T) {
+	m := metrics()
+	o := m.Observer()
+	for i := range 20_000 {
+		o.Stored([]*registry.Record{record(fmt.Sprintf("t%d", i), 1)}, 0)
+	}
+	o.Stored([]*registry.Record{record("election:workers", 1)}, 0)
+	r := m.Rates()
+	assert.LessOrEqual(t, len(r), 10_001)
+	assert.Contains(t, r, "election:workers")
+}
