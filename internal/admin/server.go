@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -24,8 +26,12 @@ type Options struct {
 	// Metrics answers /metrics.
 	Metrics http.Handler
 
-	// Ready tells why the registry can not serve at the moment.
+	// Ready tells why the registry can not serve at the moment. It is given 2 s.
 	Ready func(context.Context) error
+
+	// Backup writes a copy of the log into a folder that is not there yet; nil
+	// where that cannot be done. It is done only for who has the token.
+	Backup func(folder string) error
 
 	// Token, if not empty, must come with each request but those for health: as
 	// a bearer token, or once as ?token= in a browser, which gets a cookie for it.
@@ -76,6 +82,7 @@ func (s *Server) routes() {
 	s.guarded("GET /debug/pprof/profile", pprof.Profile)
 	s.guarded("GET /debug/pprof/symbol", pprof.Symbol)
 	s.guarded("GET /debug/pprof/trace", pprof.Trace)
+	s.guarded("POST /backup", s.backup)
 }
 
 // ServeHTTP answers one request.
@@ -89,11 +96,33 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if err := s.o.Ready(r.Context()); err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	if err := s.o.Ready(ctx); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ready")
+}
+
+// backup is for programs that show the token, and never for a browser's cookie,
+// which another page could make it send.
+func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
+	var ask struct{ Folder string }
+	switch err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&ask); {
+	case s.o.Token == "" || r.Header.Get("Authorization") == "":
+		http.Error(w, "backups are made for who shows the token: serve with one", http.StatusForbidden)
+	case s.o.Backup == nil:
+		http.Error(w, "this store makes no backups of its own: back up what is behind it", http.StatusNotImplemented)
+	case err != nil || !filepath.IsAbs(ask.Folder):
+		http.Error(w, "name the folder by its absolute path", http.StatusBadRequest)
+	default:
+		if err := s.o.Backup(ask.Folder); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}
 }
 
 func (s *Server) home(w http.ResponseWriter, _ *http.Request) {

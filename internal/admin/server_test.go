@@ -241,3 +241,35 @@ func TestManyStreamsAreRefused(t *testing.T) {
 		s.Close()
 	})
 }
+
+func TestABackupNeedsTheTokenItself(t *testing.T) {
+	const token = "correct horse battery"
+	var made []string
+	backup := func(folder string) error {
+		made = append(made, folder)
+		return nil
+	}
+	ask := func(s *admin.Server, body string, change ...func(*http.Request)) int {
+		r := httptest.NewRequest("POST", "http://127.0.0.1/backup", strings.NewReader(body))
+		for _, c := range change {
+			c(r)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	guarded := serve(t, admin.Options{Token: token, Backup: backup})
+	cookies := get(guarded, "/?token=correct+horse+battery").Result().Cookies()
+	require.Len(t, cookies, 1)
+
+	assert.Equal(t, http.StatusForbidden, ask(serve(t, admin.Options{Backup: backup}), `{"folder":"/b"}`, bearer), "no token is set")
+	assert.Equal(t, http.StatusUnauthorized, ask(guarded, `{"folder":"/b"}`))
+	assert.Equal(t, http.StatusForbidden, ask(guarded, `{"folder":"/b"}`, func(r *http.Request) { r.AddCookie(cookies[0]) }), "a cookie comes with what other pages ask")
+	assert.Equal(t, http.StatusBadRequest, ask(guarded, `{"folder":"b"}`, bearer))
+	assert.Equal(t, http.StatusBadRequest, ask(guarded, `{`, bearer))
+	assert.Equal(t, http.StatusNotImplemented, ask(serve(t, admin.Options{Token: token}), `{"folder":"/b"}`, bearer))
+	require.Empty(t, made)
+	assert.Equal(t, http.StatusCreated, ask(guarded, `{"folder":"/b"}`, bearer))
+	assert.Equal(t, []string{"/b"}, made)
+}

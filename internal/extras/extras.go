@@ -28,9 +28,8 @@ type Set struct {
 	// ImportStore makes a folder of what Export wrote.
 	ImportStore func(folder string, from io.Reader) error
 
-	// Operate makes the handler of the operators' address, and the observer that
-	// counts for it. Close it once the registry is closed.
-	Operate func(OperateOptions) (Operated, error)
+	// NewOperator makes what serves the operators' address.
+	NewOperator func() Operator
 }
 
 // StoreOptions are those of a store.
@@ -52,18 +51,23 @@ type Exporter interface {
 	Backup(folder string) error
 }
 
-// OperateOptions say what the operators' address is about.
-type OperateOptions struct {
+// Operator counts what a registry does and shows it to operators. It is made
+// before the registry, which takes its observer, and closed after it.
+type Operator interface {
+	Observer() *registry.Observer
+
+	// Start begins to look and returns what answers HTTP requests.
+	Start(OperatorOptions) (http.Handler, error)
+
+	io.Closer
+}
+
+// OperatorOptions say what an Operator is about.
+type OperatorOptions struct {
 	Registry *registry.Registry
+	Log      registry.Log
 	Store    string         // what to call the store
 	Conn     *client.Client // reads everything
 	Token    string
-	Backup   func(folder string) error // nil where the store cannot
 	Logger   *slog.Logger
-}
-
-// Operated serves the operators' address.
-type Operated interface {
-	http.Handler
-	io.Closer
 }

@@ -27,6 +27,7 @@ func Extras() extras.Set {
 		ImportStore: func(folder string, from io.Reader) error {
 			return disklog.Import(folder, from, disklog.Options{})
 		},
+		NewOperator: func() extras.Operator { return newOperator() },
 	}
 }
 

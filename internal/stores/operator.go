@@ -1,0 +1,70 @@
+package stores
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/pilotgo/pilotgo/internal/admin"
+	"github.com/pilotgo/pilotgo/internal/extras"
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
+)
+
+// operator puts metrics and page together.
+type operator struct {
+	metrics *admin.Metrics
+	about   atomic.Pointer[extras.OperatorOptions] // nil before Start
+
+	watcher *admin.Watcher
+	server  *admin.Server
+}
+
+func newOperator() *operator {
+	o := &operator{}
+	o.metrics = admin.NewMetrics(
+		func() (i protocol.InfoState) {
+			if about := o.about.Load(); about != nil {
+				i = about.Registry.Info()
+			}
+			return i
+		},
+		func() (s registry.LogStats) {
+			if about := o.about.Load(); about != nil {
+				s = about.Log.Stats()
+			}
+			return s
+		},
+	)
+	return o
+}
+
+func (o *operator) Observer() *registry.Observer { return o.metrics.Observer() }
+
+func (o *operator) Start(about extras.OperatorOptions) (http.Handler, error) {
+	o.about.Store(&about)
+	o.watcher = admin.Watch(admin.WatchOptions{Conn: about.Conn, Store: about.Store, Rates: o.metrics.Rates, Logger: about.Logger})
+	var backup func(string) error
+	if e, ok := about.Log.(extras.Exporter); ok {
+		backup = e.Backup
+	}
+	var err error
+	o.server, err = admin.New(admin.Options{
+		Snapshot: o.watcher.Snapshot, Metrics: o.metrics.Handler(), Token: about.Token, Backup: backup,
+		Ready: func(ctx context.Context) error {
+			_, err := about.Conn.Info(ctx)
+			return err
+		},
+	})
+	return o.server, err
+}
+
+func (o *operator) Close() error {
+	if o.server != nil {
+		o.server.Close()
+	}
+	if o.watcher != nil {
+		o.watcher.Close()
+	}
+	return nil
+}
