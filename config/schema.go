@@ -22,8 +22,8 @@ import (
 //
 // A $ref may lead into the schema itself, or to a file below Root, as a relative
 // path from the file it stands in; a symlink does not lead out of there. Nothing is
-// ever read from the network, so a file whose $id is a URL can refer to others only
-// if that URL is the base of theirs too and they are embedded under $defs.
+// ever read from the network: where an $id makes a $ref a URL, what it leads to must
+// have that $id inside one of the files.
 //
 // Where it is less or more than the specification:
 //
