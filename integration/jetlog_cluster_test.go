@@ -34,7 +34,7 @@ func newCluster(t testing.TB, size int) *cluster {
 			JetStreamMaxMemory: 1 << 30, JetStreamMaxStore: 8 << 30,
 		}
 		if size > 1 {
-			o.Cluster = server.ClusterOpts{Name: "pilotgo", Host: "127.0.0.1", Port: ports[size+i]}
+			o.Cluster = server.ClusterOpts{Name: "pilotgo", Host: "127.0.0.1", Port: ports[size+i], NoAdvertise: true}
 			o.Routes = routes
 		}
 		c.options = append(c.options, o)
@@ -71,10 +71,13 @@ func (c *cluster) start(t testing.TB, i int) {
 // ready waits until the cluster has a leader and all servers are in step.
 func (c *cluster) ready(t testing.TB) {
 	t.Helper()
+	if len(c.servers) == 1 {
+		return
+	}
 	require.Eventually(t, func() bool {
 		for _, s := range c.servers {
-			if s.JetStreamIsLeader() || len(c.servers) == 1 {
-				return len(s.JetStreamClusterPeers()) == len(c.servers) || len(c.servers) == 1
+			if s.JetStreamIsLeader() {
+				return len(s.JetStreamClusterPeers()) == len(c.servers)
 			}
 		}
 		return false
@@ -103,3 +106,5 @@ func (c *cluster) url() string {
 	}
 	return strings.Join(list, ",")
 }
+
+func itoa(n int) string { return fmt.Sprint(n) }

@@ -14,7 +14,8 @@ import (
 // One goroutine calls Append and Take. Append differs from that of a Log:
 //
 //   - It fails with ErrBehind, and stores nothing, when others appended behind
-//     what was taken. Take then has something to hand over.
+//     what was taken. Take then has something to hand over. Where Take fails with
+//     ErrReloaded the batch may be part of what Load hands over.
 //   - An empty batch is stored like any other. That it was tells that what was
 //     decided before was decided by all there is.
 //   - With protocol.ErrUnknownOutcome the batch may be stored all the same, also

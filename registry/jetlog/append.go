@@ -64,6 +64,7 @@ type attempt struct {
 	body     []byte
 	deadline time.Time
 	doubt    bool // one that was sent may be on its way
+	behind   bool // the stream goes on behind what came
 	refused  error
 }
 
@@ -95,7 +96,9 @@ func (a *attempt) run() (found, error) {
 		if a.refused != nil {
 			return f, a.end(a.refused)
 		}
-		l.wait(min(again, time.Until(a.deadline)))
+		if !l.wait(min(again, time.Until(a.deadline))) && a.behind {
+			l.fetch(a.deadline)
+		}
 	}
 }
 
@@ -126,14 +129,37 @@ func (a *attempt) patient(f *found) bool {
 	return false
 }
 
-// wait waits until something comes, at most d.
-func (l *Log) wait(d time.Duration) {
+// wait waits at most d, and reports whether something came.
+func (l *Log) wait(d time.Duration) bool {
 	t := time.NewTimer(max(d, 0))
 	defer t.Stop()
 	select {
 	case <-l.queue.more:
+		return true
 	case <-t.C:
 	case <-l.ctx.Done():
+	}
+	return false
+}
+
+// fetchMost is how many messages are fetched in a row.
+const fetchMost = 64
+
+// fetch asks the leader for what stands behind all that came. A consumer whose
+// server was lost takes seconds to be made anew.
+func (l *Log) fetch(deadline time.Time) {
+	ctx, cancel := context.WithDeadline(l.ctx, deadline)
+	defer cancel()
+	s, err := l.js.Stream(ctx, l.logName())
+	if err != nil {
+		return
+	}
+	for range fetchMost {
+		m, err := s.GetMsg(ctx, l.queue.follows())
+		if err != nil {
+			return
+		}
+		l.queue.insert(message{m.Sequence, m.Data})
 	}
 }
 
@@ -193,7 +219,9 @@ func (l *Log) room() int {
 func (a *attempt) failed(err error) {
 	code := errorCode(err)
 	switch {
-	case isConflict(err), unsent(err):
+	case isConflict(err):
+		a.behind = true
+	case unsent(err):
 	case code == codeExceeded || code == codeResources || code == codeStorage,
 		code == codeStoreFailed && strings.Contains(err.Error(), "maximum bytes"):
 		a.refused = protocol.Errorf(protocol.ErrStorageFull, "%v", err)

@@ -58,6 +58,10 @@ type found struct {
 // errGap: messages behind pos are not there any more.
 var errGap = errors.New("messages behind what was taken are gone")
 
+func goneBehind(pos uint64) error {
+	return protocol.Errorf(protocol.ErrInternal, "messages behind %d are gone: the stream was purged by somebody else, or has lost them", pos)
+}
+
 // next finds the batch that stands behind pos. It does what other messages say,
 // and passes over those that do not stand where they must. The caller has mu.
 func (l *Log) next() (found, error) {
@@ -252,7 +256,7 @@ func (l *Log) catchUp(ctx context.Context, to uint64) error {
 		f, err := l.next()
 		switch {
 		case errors.Is(err, errGap):
-			return l.fail(protocol.Errorf(protocol.ErrInternal, "messages behind %d are gone: the stream was purged or has lost them", l.pos))
+			return l.fail(goneBehind(l.pos))
 		case err != nil:
 			return err
 		case f.body != nil:

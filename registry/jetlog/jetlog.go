@@ -163,6 +163,8 @@ func (l *Log) open(ctx context.Context) error {
 		return protocol.Errorf(protocol.ErrWrongEpoch,
 			"it ends at %d, and there is a snapshot of %d: it has lost messages that were acknowledged. To begin a new log remove it and %s",
 			log.State.LastSeq, l.pos, l.stateName())
+	case log.State.FirstSeq > l.pos+1:
+		return goneBehind(l.pos)
 	case log.State.LastSeq == 0:
 		if err := l.begin(ctx); err != nil {
 			return err

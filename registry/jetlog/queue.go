@@ -20,6 +20,7 @@ type queue struct {
 	room   sync.Cond
 	closed bool
 	passed uint64 // what came up to here is known already
+	last   uint64 // of what came
 	list   []message
 	bytes  int
 }
@@ -37,13 +38,32 @@ func (q *queue) put(m message) {
 	for q.bytes > queueBytes && !q.closed && m.seq > q.passed {
 		q.room.Wait()
 	}
-	if q.closed || m.seq <= q.passed {
+	q.add(m)
+}
+
+// insert adds a message at once.
+func (q *queue) insert(m message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.add(m)
+}
+
+func (q *queue) add(m message) {
+	if q.closed || m.seq <= max(q.passed, q.last) {
 		return
 	}
+	q.last = m.seq
 	q.list = append(q.list, m)
 	q.bytes += len(m.data)
 	signal(q.news)
 	signal(q.more)
+}
+
+// follows is the sequence behind all that came.
+func (q *queue) follows() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return max(q.passed, q.last) + 1
 }
 
 func signal(c chan struct{}) {

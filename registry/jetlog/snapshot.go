@@ -367,10 +367,13 @@ func (l *Log) reload() error {
 			case <-l.ctx.Done():
 			}
 		})
-		return err
+		if protocol.CodeOf(err) == protocol.ErrWrongEpoch {
+			return l.fail(err)
+		}
+		return unavailable(err.Error())
 	}
 	if l.pos <= was {
-		return l.fail(protocol.Errorf(protocol.ErrInternal, "%v: the stream was purged by somebody else, or has lost messages", errGap))
+		return l.fail(goneBehind(l.pos))
 	}
 	l.queue.pass(l.pos)
 	signal(l.queue.news)
