@@ -51,7 +51,7 @@ func (l *Log) backup(f *folder) error {
 	if err := f.replace(fileRestored, fmt.Appendf(nil, "a copy of %s, made at %s\n", l.dir, l.o.Now().UTC())); err != nil {
 		return err
 	}
-	if err := f.replace(fileFormat, fmt.Appendf(nil, formatText, Format)); err != nil {
+	if err := f.setFormat(""); err != nil {
 		return err
 	}
 	return l.damaged(l.alarm.guard(func() error { return l.db.Checkpoint(f.path(dirStore), pebble.WithFlushedWAL()) }))

@@ -113,7 +113,7 @@ func Open(dir string, opts Options) (*Log, error) {
 // open takes the folder and opens the store.
 func open(dir string, o Options) (*Log, error) {
 	l := &Log{dir: dir, o: o, room: newRoom(o.FS, dir, o.Reserve), alarm: newAlarm(dir, o.Logger), view: newView()}
-	folder, err := openFolder(l.room.fs, dir, true)
+	folder, err := openFolder(&stopFS{l.room.fs, l.alarm}, dir, true)
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +132,13 @@ func openStore(f *folder, o Options, a *alarm, readOnly bool) (*pebble.DB, error
 	defer cache.Unref()
 	opts := storeOptions(f, o, a, cache)
 	opts.ReadOnly = readOnly
+	opts.ErrorIfNotExists = !f.fresh
 	var db *pebble.DB
 	err := a.guard(func() (err error) {
 		db, err = pebble.Open(f.path(dirStore), opts)
 		return err
 	})
-	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist)) {
+	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, pebble.ErrDBDoesNotExist)) {
 		return nil, &DamagedError{f.dir, err}
 	}
 	if err != nil {
@@ -160,6 +161,11 @@ func (l *Log) begin() error {
 		return err
 	}
 	l.witness = w
+	if l.folder.fresh {
+		if err := l.folder.setFormat(""); err != nil {
+			return err
+		}
+	}
 	l.books.open(l.o.Retention, &l.view)
 	l.books.trim()
 	return l.carryOut(nil)
@@ -178,7 +184,6 @@ func (l *Log) chooseEpoch() error {
 		l.o.Logger.Warn("log begins a new epoch", "dir", l.dir, "restored", restored, "lost", lost, "head", l.view.head, "was", noted)
 	}
 	b := l.db.NewBatch()
-	defer b.Close()
 	l.epoch = newEpoch(l.o.Now())
 	l.view.head = max(l.view.head, noted) // no seq comes twice
 	err := errors.Join(

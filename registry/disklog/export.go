@@ -244,6 +244,9 @@ func importInto(dir string, r io.Reader, o Options) error {
 	if err == nil {
 		err = i.flush()
 	}
+	if err == nil {
+		err = l.folder.setFormat("")
+	}
 	return errors.Join(err, l.Close())
 }
 

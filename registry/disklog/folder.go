@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,15 +30,18 @@ const (
 )
 
 const (
-	formatText = "pilotgo registry log, format %d\n"
-	partial    = ".partial" // ends the name of a folder that is being made
+	formatText = "pilotgo registry log, format "
+	unfinished = ", unfinished" // behind it until a new log is complete
+
+	partial = ".partial" // ends the name of what is being made
 )
 
 // folder is the place of a log, which one process has at a time.
 type folder struct {
-	fs   vfs.FS
-	dir  string
-	lock *pebble.Lock
+	fs    vfs.FS
+	dir   string
+	lock  *pebble.Lock
+	fresh bool // the log is not complete yet
 }
 
 func (f *folder) path(name string) string { return f.fs.PathJoin(f.dir, name) }
@@ -49,7 +53,7 @@ func openFolder(fsys vfs.FS, dir string, create bool) (f *folder, err error) {
 	if err := f.checkFormat(create); err != nil {
 		return nil, err
 	}
-	if create {
+	if f.fresh {
 		if err := fsys.MkdirAll(f.path(dirStore), 0o700); err != nil {
 			return nil, err
 		}
@@ -61,6 +65,11 @@ func openFolder(fsys vfs.FS, dir string, create bool) (f *folder, err error) {
 		}
 		holder, _ := f.read(fileHolder)
 		return nil, &InUseError{Dir: dir, Holder: strings.TrimSpace(string(holder))}
+	}
+	if f.fresh {
+		if err := f.clear(); err != nil {
+			return nil, errors.Join(err, f.lock.Close())
+		}
 	}
 	host, _ := os.Hostname()
 	_ = f.write(fileHolder, fmt.Appendf(nil, "process %d on %s since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339)))
@@ -77,14 +86,33 @@ func (f *folder) checkFormat(create bool) error {
 	if err != nil {
 		return err
 	}
-	format := 0
-	switch _, err := fmt.Sscanf(string(text), formatText, &format); {
-	case err != nil || format < 1:
+	format, fresh, ok := parseFormat(string(text))
+	switch {
+	case !ok:
 		return &ForeignError{f.dir, "its format file is not ours"}
 	case format > Format:
 		return &NewerFormatError{f.dir, format, Format}
+	case fresh && !create:
+		return &ForeignError{f.dir, "its making was not finished"}
 	}
+	f.fresh = fresh
 	return nil
+}
+
+// parseFormat reads a format file.
+func parseFormat(text string) (format int, fresh, ok bool) {
+	text, ok = strings.CutPrefix(text, formatText)
+	if !ok {
+		return 0, false, false
+	}
+	text, fresh = strings.CutSuffix(strings.TrimSuffix(text, "\n"), unfinished)
+	format, err := strconv.Atoi(text)
+	return format, fresh, err == nil && format > 0
+}
+
+// setFormat says that the folder is a log's.
+func (f *folder) setFormat(suffix string) error {
+	return f.replace(fileFormat, fmt.Appendf(nil, "%s%d%s\n", formatText, Format, suffix))
 }
 
 // checkEmpty makes a new log's folder out of nothing.
@@ -105,7 +133,19 @@ func (f *folder) checkEmpty(create bool) error {
 	if err := syncDir(f.fs, f.fs.PathDir(f.dir)); err != nil {
 		return err
 	}
-	return f.replace(fileFormat, fmt.Appendf(nil, formatText, Format))
+	f.fresh = true
+	return f.setFormat(unfinished)
+}
+
+// clear removes what is left of a store that was not finished.
+func (f *folder) clear() error {
+	names, err := f.fs.List(f.path(dirStore))
+	for _, name := range names {
+		if name != "LOCK" && err == nil {
+			err = f.fs.Remove(f.fs.PathJoin(f.path(dirStore), name))
+		}
+	}
+	return err
 }
 
 func (f *folder) close() error {

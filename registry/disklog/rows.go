@@ -131,7 +131,7 @@ func openRow(b []byte) (reader, error) {
 	case len(b) == 0:
 		return reader{}, errRow
 	case b[0] != Format:
-		return reader{}, fmt.Errorf("row of format %d, and this program knows %d", b[0], Format)
+		return reader{}, fmt.Errorf("%w: format %d, and this program knows %d", errRow, b[0], Format)
 	}
 	return reader{b: b[1:]}, nil
 }

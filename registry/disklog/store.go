@@ -88,14 +88,20 @@ func (a *alarm) Errorf(format string, args ...any) {
 
 // Fatalf implements pebble.Logger. It does not return.
 func (a *alarm) Fatalf(format string, args ...any) {
-	a.fail(fmt.Errorf(format, args...))
-	select {}
+	a.stop(fmt.Errorf(format, args...))
 }
 
 // guard runs what the store may stop for good.
 func (a *alarm) guard(f func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	go func() {
+		defer func() {
+			if x := recover(); x != nil {
+				a.fail(fmt.Errorf("%v", x))
+			}
+		}()
+		done <- f()
+	}()
 	select {
 	case err := <-done:
 		return err
@@ -153,7 +159,8 @@ func (c *committer) run() {
 }
 
 // commit returns once the batch is on the disk, with the moment of that. After
-// an error that is a FailedError it is not known whether it is.
+// an error that is a FailedError it is not known whether it is, and the batch is
+// still in use.
 func (c *committer) commit(b *pebble.Batch) (*moment, error) {
 	select {
 	case c.in <- b:
