@@ -20,7 +20,7 @@ type Frames struct {
 // NewFrames makes a session of the node with this key.
 func NewFrames(r *Registry, key ed25519.PublicKey) *Frames {
 	s := &session{
-		r: r, id: 1, account: &account{meter: newMeter(Rate{})},
+		r: r, id: 1, account: newAccount(Limits{}),
 		caller: Caller{Key: key, Node: protocol.NodeIDOf(key)},
 	}
 	s.ctx, s.end = context.WithCancelCause(r.ctx)
@@ -94,7 +94,7 @@ func (f *Frames) Subscribe(body []byte) ([]byte, error) {
 	if refused := sub.admit(request, &open); refused != nil {
 		return protocol.AppendFrame(nil, failure(0, refused)), nil
 	}
-	defer f.s.subscriptions.Add(-1)
+	defer f.s.leaveSubscription()
 	if refused := sub.begin(request, &open); refused != nil {
 		return protocol.AppendFrame(nil, failure(0, refused)), nil
 	}

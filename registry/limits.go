@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -17,20 +18,36 @@ type Limits struct {
 	// registry reads no more of them, 4096 by default.
 	InFlight int
 
-	// Subscriptions is how many a session has open, 1000 by default.
-	Subscriptions int
+	// Subscriptions is how many a session has open, 1000 by default;
+	// NodeSubscriptions how many one node has over all its sessions, 5000 by default,
+	// and TotalSubscriptions how many there are, 100,000 by default.
+	Subscriptions, NodeSubscriptions, TotalSubscriptions int
 
 	// Sessions is how many there are in all, 10,000 by default, and NodeSessions
 	// how many one node has, 100 by default, and as many again that have not begun
-	// yet.
-	Sessions, NodeSessions int
+	// yet. SourceSessions is how many come from one address, or one /64 of IPv6,
+	// half of Sessions but not below 100 by default; those of this machine are not counted. Operators
+	// of the configuration get in beyond Sessions and SourceSessions.
+	Sessions, NodeSessions, SourceSessions int
 
-	// Node is how fast one node publishes, over all its sessions, and Total how
-	// fast all nodes do together. No limit by default.
+	// Node is how fast one node publishes, over all its sessions, and Total about
+	// how fast all nodes do together: a node that is below its equal share of that
+	// is not refused for what others do. No limit by default.
 	Node, Total Rate
 
 	// Handshakes is how many sessions begin a second; no limit by default.
-	Handshakes int
+	// SourceHandshakes is how many handshakes a second come from one address, or one
+	// /64, and five times as many at once: 200 by default. Above it, clients have to
+	// show that the address is theirs, and above twice it they are not answered.
+	// Those of this machine are not counted.
+	Handshakes, SourceHandshakes int
+
+	// Joins is how many topics an inbox has, 10,000 by default.
+	Joins int
+
+	// Nodes is how many nodes are remembered, 100,000 by default. Where everybody is
+	// let in, the longest away of those that did nothing make room for others.
+	Nodes int
 
 	// Page is about how many bytes a page of a list has, 256 KiB by default.
 	Page int
@@ -41,6 +58,7 @@ type Limits struct {
 type Rate struct{ Publishes, Bytes int }
 
 func (l Limits) withDefaults() (Limits, error) {
+	sessions := cmp.Or(l.Sessions, 10_000)
 	for _, f := range []struct {
 		name     string
 		value    *int
@@ -49,13 +67,19 @@ func (l Limits) withDefaults() (Limits, error) {
 		{"Payload", &l.Payload, protocol.DefaultPayload},
 		{"InFlight", &l.InFlight, 4096},
 		{"Subscriptions", &l.Subscriptions, 1000},
-		{"Sessions", &l.Sessions, 10_000},
+		{"NodeSubscriptions", &l.NodeSubscriptions, 5000},
+		{"TotalSubscriptions", &l.TotalSubscriptions, 100_000},
+		{"Sessions", &l.Sessions, sessions},
 		{"NodeSessions", &l.NodeSessions, 100},
+		{"SourceSessions", &l.SourceSessions, max(min(sessions, 100), sessions/2)},
 		{"Node.Publishes", &l.Node.Publishes, 0},
 		{"Node.Bytes", &l.Node.Bytes, 0},
 		{"Total.Publishes", &l.Total.Publishes, 0},
 		{"Total.Bytes", &l.Total.Bytes, 0},
 		{"Handshakes", &l.Handshakes, 0},
+		{"SourceHandshakes", &l.SourceHandshakes, 200},
+		{"Joins", &l.Joins, 10_000},
+		{"Nodes", &l.Nodes, 100_000},
 		{"Page", &l.Page, 256 << 10},
 	} {
 		if *f.value < 0 {
@@ -103,6 +127,12 @@ func (b *bucket) lack(now time.Time, n float64) time.Duration {
 	return time.Duration(missing / b.rate * float64(time.Second))
 }
 
+// rerate changes the rate. What is there stays, but for what is too much.
+func (b *bucket) rerate(rate int) {
+	b.rate = float64(rate)
+	b.tokens = min(b.tokens, b.rate)
+}
+
 func (b *bucket) take(n float64) {
 	if b.rate != 0 {
 		b.tokens -= n
@@ -144,6 +174,14 @@ func (m *meter) take(size int) {
 	defer m.mu.Unlock()
 	m.publishes.take(1)
 	m.bytes.take(float64(size))
+}
+
+// rerate changes the rate, of which no part is 0 that was not 0 before.
+func (m *meter) rerate(r Rate) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.publishes.rerate(r.Publishes)
+	m.bytes.rerate(r.Bytes)
 }
 
 // full reports whether the meter has nothing to remember.
