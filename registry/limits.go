@@ -38,7 +38,7 @@ type Limits struct {
 	// Handshakes is how many sessions begin a second; no limit by default.
 	// SourceHandshakes is how many handshakes a second come from one address, or one
 	// /64, and five times as many at once: 200 by default. Above it, clients have to
-	// show that the address is theirs, and above twice it they are not answered.
+	// show that the address is theirs, and above twice it they are refused.
 	// Those of this machine are not counted.
 	Handshakes, SourceHandshakes int
 
