@@ -132,7 +132,7 @@ type electionWatch struct {
 	c      *client.Client
 	claims chan electionClaim
 
-	read chan map[election.Kind]int // answers how many were read of each kind
+	read chan int // how many messages but heartbeats were read since it was read
 }
 
 // electionClaim is one that the registry has accepted, at a time by its clock.
@@ -140,6 +140,10 @@ type electionClaim struct {
 	node protocol.NodeID
 	term uint64
 	at   time.Time
+
+	// publishes is how many messages there were since the last heartbeat of a
+	// leader, this one included.
+	publishes int
 }
 
 func watchElection(addr string) (*electionWatch, error) {
@@ -153,7 +157,7 @@ func watchElection(addr string) (*electionWatch, error) {
 		c.Close()
 		return nil, err
 	}
-	w := &electionWatch{c: c, claims: make(chan electionClaim, 1024), read: make(chan map[election.Kind]int)}
+	w := &electionWatch{c: c, claims: make(chan electionClaim, 1024), read: make(chan int)}
 	messages := make(chan *protocol.Message)
 	go func() {
 		defer close(messages)
@@ -169,7 +173,7 @@ func watchElection(addr string) (*electionWatch, error) {
 }
 
 func (w *electionWatch) count(messages <-chan *protocol.Message) {
-	read := map[election.Kind]int{}
+	all, round := 0, 0
 	for {
 		select {
 		case m, ok := <-messages:
@@ -178,15 +182,20 @@ func (w *electionWatch) count(messages <-chan *protocol.Message) {
 				return
 			}
 			parsed, err := election.Parse(m.Payload)
-			if err != nil {
-				continue
+			switch {
+			case err != nil:
+			case parsed.Kind == election.KindHeartbeat:
+				round = 0
+			case parsed.Kind == election.KindClaim && m.Term() != 0:
+				w.claims <- electionClaim{m.Sender, m.Term(), m.Time.Time(), round + 1}
+				all++
+				round = 0
+			default:
+				all++
+				round++
 			}
-			read[parsed.Kind]++
-			if parsed.Kind == election.KindClaim && m.Term() != 0 {
-				w.claims <- electionClaim{m.Sender, m.Term(), m.Time.Time()}
-			}
-		case w.read <- read:
-			read = map[election.Kind]int{}
+		case w.read <- all:
+			all = 0
 		}
 	}
 }

@@ -37,7 +37,7 @@ type judge struct {
 }
 
 // counts is how much there was to judge.
-type counts struct{ published, claims, elected, lost, writes, stored, stale, ticks int }
+type counts struct{ stood, claims, elected, lost, writes, stored, stale, ticks int }
 
 // tally sums up what several judges had.
 type tally struct {
@@ -53,7 +53,7 @@ func (t *tally) add(c counts, found time.Duration) {
 	t.judges++
 	t.worst = max(t.worst, found)
 	s := &t.sum
-	s.published, s.claims, s.elected, s.lost = s.published+c.published, s.claims+c.claims, s.elected+c.elected, s.lost+c.lost
+	s.stood, s.claims, s.elected, s.lost = s.stood+c.stood, s.claims+c.claims, s.elected+c.elected, s.lost+c.lost
 	s.writes, s.stored, s.stale, s.ticks = s.writes+c.writes, s.stored+c.stored, s.stale+c.stale, s.ticks+c.ticks
 }
 
@@ -128,10 +128,12 @@ func (j *judge) stored(epoch protocol.EpochID, h fakeregistry.Hit) {
 		j.storedWrite(epoch, term, h)
 		return
 	}
-	j.count.published++
 	m, err := election.Parse(h.Payload)
 	switch {
-	case err != nil || term == 0:
+	case err != nil:
+	case m.Kind == election.KindCandidacy:
+		j.count.stood++
+	case term == 0:
 	case m.Kind == election.KindResign:
 		j.write("%s's resign of %d is stored at %d", h.Node, term, h.Seq)
 		j.raise(epoch, term+1)

@@ -25,7 +25,7 @@ var systemSeed = flag.Int("system.seed", -1, "run only this schedule of TestSyst
 // The budget is in virtual time: 1 s of it is 6 minutes, so that the 5m of a
 // nightly run are 30 hours.
 func TestSystemStorms(t *testing.T) {
-	budget := 360 * testenv.Budget(t, 4*time.Second)
+	budget := 360 * testenv.Budget(t, 3*time.Second)
 	var ran atomic.Int64
 	var sums tally
 	t.Run("schedules", func(t *testing.T) {
@@ -98,6 +98,7 @@ func (s storm) run(t *testing.T, sums *tally) (took time.Duration) {
 		require.Equal(t, elected, w.judge.counts().elected, "seed %d: somebody led meanwhile", s.seed)
 		w.judge.agree()
 		require.NoError(t, w.end(), "seed %d", s.seed)
+		require.Greater(t, w.judge.counts().claims, 5, "seed %d: too little happens", s.seed)
 		sums.add(w.judge.counts(), found)
 		took = time.Since(start)
 	})
