@@ -48,6 +48,7 @@ type state struct {
 	read    protocol.Seq // of the newest stamped message that was read, or looked for
 	ready   bool         // what the log retains is known
 	looking bool
+	looked  bool   // once in this epoch
 	lookAt  moment // after a look failed
 	shelf
 	open uint64 // the staged version that has reached this agent
@@ -256,10 +257,11 @@ func (x *turn) place(d ref) Void {
 }
 
 // A fence with a message that was not read: it lies before the subscription, or
-// retention took it.
+// retention took it. Once a look is needed in any case: what is read while the
+// subscription catches up hides what lies before.
 func (e caughtUp) happen(x *turn) {
 	x.epoch = e.Epoch
-	if x.BestEffort || e.Fence.S <= x.read {
+	if x.BestEffort || e.Fence.S == 0 || x.looked && e.Fence.S <= x.read {
 		x.ready = true
 		return
 	}
@@ -283,7 +285,7 @@ func (e lookedBack) happen(x *turn) {
 		x.look()
 	default:
 		x.read = max(x.read, e.Fence.S)
-		x.ready = true
+		x.looked, x.ready = true, true
 	}
 }
 
@@ -294,7 +296,7 @@ func (e epochBegan) happen(x *turn) {
 	if x.epoch != 0 {
 		x.show(ChangeEpoch, x.applied.Version, "")
 	}
-	x.epoch, x.read, x.ready = e.Epoch, 0, x.BestEffort
+	x.epoch, x.read, x.looked, x.ready = e.Epoch, 0, false, x.BestEffort
 	x.shelf, x.open = shelf{}, 0
 	x.told = report{}
 }
