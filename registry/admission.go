@@ -100,21 +100,22 @@ func (s *session) applicant(f *protocol.Hello) *applicant {
 	return a
 }
 
-// judged lets the sessions of a key know what was said about it: it is called
-// once that is in the log. A key that was revoked has none any more.
-func (r *Registry) judged(b *broker, key protocol.KeyHash) {
-	e := b.standingOf[key]
+// judged lets the sessions of a key know what was said about it, once that is in
+// the log: of nil, those of all keys. A key that was revoked has none any more.
+func (r *Registry) judged(b *broker, key *protocol.KeyHash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for s := range r.sessions {
-		switch {
-		case s.hash != key || s.operator:
-		case e.Standing == protocol.StandingRevoked:
-			s.end(protocol.Errorf(protocol.ErrNotAdmitted, "this key was revoked"))
-		default:
-			s.setLabels(e.Labels)
-			s.recheck()
+		if s.operator || key != nil && s.hash != *key {
+			continue
 		}
+		e := b.standingOf[s.hash]
+		if e.Standing == protocol.StandingRevoked {
+			s.end(protocol.Errorf(protocol.ErrNotAdmitted, "this key was revoked"))
+			continue
+		}
+		s.setLabels(e.Labels)
+		s.recheck()
 	}
 	r.wakeRechecked()
 }

@@ -72,8 +72,8 @@ type sequencer struct {
 	hooks    *Hooks
 	observer *Observer
 	now      func() time.Time
-	judged   func(*broker, protocol.KeyHash) // told what was said about a key
-	lost     func(error)                     // told when a shared log cannot be followed
+	judged   func(*broker, *protocol.KeyHash) // told what was said about a key, or with nil about all
+	lost     func(error)                      // told when a shared log cannot be followed
 
 	head      atomic.Uint64 // seq up to which readers may read
 	published atomic.Uint64
@@ -391,7 +391,8 @@ func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 func (q *sequencer) tellJudged(batch *Batch) {
 	for i := range batch.Entries {
 		if e := &batch.Entries[i]; e.Table == tableStandings && len(e.Key) == len(protocol.KeyHash{}) {
-			q.judged(q.broker, protocol.KeyHash([]byte(e.Key)))
+			key := protocol.KeyHash([]byte(e.Key))
+			q.judged(q.broker, &key)
 		}
 	}
 }

@@ -168,6 +168,7 @@ func (q *sequencer) reload() error {
 	q.broker = fresh
 	q.index.rejoinAll(was, fresh.joinedSet)
 	q.head.Store(uint64(fresh.seq))
+	q.judged(fresh, nil)
 	q.index.wakeAll()
 	q.grow()
 	return nil

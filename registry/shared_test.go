@@ -118,11 +118,11 @@ type pair struct {
 	there *part
 }
 
-func startPair(t *testing.T) *pair {
+func startPair(t *testing.T, a registry.Admission) *pair {
 	all := &common{epoch: protocol.Epoch{ID: 7, Born: 1}}
 	p := &pair{log: all.open(), there: all.open()}
-	p.world = start(t, registry.Options{Log: p.log})
-	p.other = start(t, registry.Options{Log: p.there})
+	p.world = start(t, registry.Options{Log: p.log, Admission: a})
+	p.other = start(t, registry.Options{Log: p.there, Admission: a})
 	return p
 }
 
@@ -134,7 +134,7 @@ func (p *pair) close() {
 func inPair(t *testing.T, test func(t *testing.T, p *pair)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := startPair(t)
+		p := startPair(t, registry.Admission{})
 		defer p.close()
 		test(t, p)
 	})
@@ -386,5 +386,39 @@ func TestRegistryThatWasAwayForLong(t *testing.T) {
 		require.Equal(t, protocol.Seq(2), b.publish(b.lane(protocol.LaneNormal), "jobs", "2"))
 		require.Equal(t, []string{"2"}, deliveries(inbox, 1))
 		require.Equal(t, uint64(1), p.other.reg.Info().Online)
+	})
+}
+
+// What an operator says at one registry of a log holds at the others.
+func TestWhatIsSaidOfKeysHoldsElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPair(t, registry.Admission{Mode: registry.AdmitToken, Operators: []protocol.KeyHash{hashOf("root")}})
+		defer p.close()
+		root := p.enters("root", "")
+		defer root.close()
+		token := grant(root, 1, func(f *protocol.CreateToken) { f.Uses = 1 })
+		synctest.Wait()
+		p.other.enters("a", token.String()).close()
+		synctest.Wait()
+		p.barred("b", token.String(), "used up")
+		set := func(standing protocol.Standing) {
+			ask[*protocol.KeysPage](root, &protocol.SetKey{ID: 1, Key: hashOf("a"), Standing: standing})
+		}
+		for _, behind := range []bool{false, true} {
+			a := p.other.enters("a", "")
+			p.there.set(func(l *part) { l.deaf = behind })
+			set(protocol.StandingRevoked)
+			p.there.set(func(l *part) { l.deaf, l.behind = false, behind })
+			a.ends(protocol.ErrNotAdmitted)
+			a.close()
+			p.other.barred("a", "", "revoked")
+			set(protocol.StandingAdmitted)
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		require.IsType(t, &protocol.Done{}, ask[protocol.Frame](root, &protocol.ForgetNode{ID: 2, Node: nodeID("a")}))
+		synctest.Wait()
+		p.other.barred("a", "", "not known")
+		ask[*protocol.TokensPage](root, &protocol.RevokeToken{ID: 3, Token: token.ID})
 	})
 }
