@@ -127,7 +127,7 @@ func TestNoKeyIsEverybody(t *testing.T) {
 
 func TestFaultsHaveTheirLines(t *testing.T) {
 	for text, want := range map[string]string{
-		"allow any publish":                        "rules:1: a rule is: allow|deny WHO RIGHTS WHERE...",
+		"allow any publish":                        "rules:1: a rule is: allow|deny WHO RIGHTS WHERE…",
 		"\n\npermit any all *":                     `rules:3: a rule begins with allow or deny, not "permit"`,
 		"allow a all *":                            `rules:1: "a" is neither any, label:NAME nor a fingerprint (sha256:…)`,
 		"allow any,sha256:x all *":                 `rules:1: "sha256:x" is neither any, label:NAME nor a fingerprint (sha256:…)`,
@@ -141,7 +141,7 @@ func TestFaultsHaveTheirLines(t *testing.T) {
 		`allow any all "a`:                         `rules:1: a '"' that does not end`,
 		`allow any all "a"b`:                       `rules:1: space is missing behind '"'`,
 		"allow any all a\xff":                      "rules:1: not UTF-8",
-		"allow any all a\nx\ndeny any no *\n":      "rules:2: a rule is: allow|deny WHO RIGHTS WHERE...\nrules:3: \"no\" is no right: publish, subscribe, admin, relay or all",
+		"allow any all a\nx\ndeny any no *\n":      "rules:2: a rule is: allow|deny WHO RIGHTS WHERE…\nrules:3: \"no\" is no right: publish, subscribe, admin, relay or all",
 		strings.Repeat("x", access.MaxSize+1):      "rules:1: 1048577 bytes, maximum 1048576",
 		strings.Repeat("deny any all *\n", 10_001): "rules:10001: more than 10000 rules",
 	} {

@@ -78,7 +78,7 @@ func parseLine(line string) (*rule, error) {
 	case len(words) == 0:
 		return nil, nil
 	case len(words) < 4:
-		return nil, errors.New("a rule is: allow|deny WHO RIGHTS WHERE...")
+		return nil, errors.New("a rule is: allow|deny WHO RIGHTS WHERE…")
 	}
 	r := &rule{text: strings.TrimSpace(line), allow: words[0].text == "allow"}
 	if words[0].text != "allow" && words[0].text != "deny" {
