@@ -232,11 +232,11 @@ func (j *judge) look() {
 		}
 	}
 	if len(valid) > 1 {
-		text := "two leaderships:"
+		var who []string
 		for _, h := range valid {
-			text += fmt.Sprintf(" %s (%d)", h.who, h.token.Term)
+			who = append(who, fmt.Sprintf("%s (%d)", h.who, h.token.Term))
 		}
-		j.fail("%s", text)
+		j.fail("two leaderships: %v", who)
 	}
 	j.sole = nil
 	if len(valid) == 0 {

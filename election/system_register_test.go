@@ -69,11 +69,11 @@ var forever = time.Unix(1<<33, 0)
 
 // wrote is a write that was called at a time and has its answer now.
 func (h *history) wrote(client int, t election.Token, value string, out outcome, call time.Time) {
-	end := time.Now()
-	switch out {
-	case refused:
+	if out == refused {
 		return
-	case unknown:
+	}
+	end := time.Now()
+	if out == unknown {
 		end = forever
 	}
 	h.add(t.Epoch, client, op{"write", t.Term, value}, out, call, end)
@@ -128,6 +128,7 @@ var registerModel = porcupine.NondeterministicModel{
 func (h *history) check() error {
 	for epoch, ops := range h.ops {
 		switch porcupine.CheckOperationsTimeout(registerModel.ToModel(), ops, time.Minute) {
+		case porcupine.Ok:
 		case porcupine.Illegal:
 			return fmt.Errorf("the register of epoch %v is not linearizable: %d operations", epoch, len(ops))
 		case porcupine.Unknown:
