@@ -336,6 +336,36 @@ func TestRulesThatChangeConcernWhatIsOpen(t *testing.T) {
 	})
 }
 
+// Rules that change while a subscription begins are not missed by it.
+func TestRulesThatChangeAtTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := new(changing)
+		rules.set()
+		var w *world
+		asked := false
+		w = start(t, registry.Options{Access: func(ctx context.Context, r registry.Request) error {
+			err := rules.access(ctx, r)
+			if r.Right == registry.RightSubscribe && !asked {
+				asked = true
+				rules.set("t")
+				done := make(chan struct{})
+				go func() { // not from here: Access must not call the registry
+					defer close(done)
+					w.reg.Recheck()
+				}()
+				<-done
+			}
+			return err
+		}})
+		defer w.close()
+		a := w.join("a")
+		defer a.close()
+		sub, _ := a.subscribe(protocol.Subscribe{Pattern: "t"})
+		next[*protocol.CaughtUp](sub)
+		require.Equal(t, protocol.ErrDenied, next[*protocol.Fail](sub).Code)
+	})
+}
+
 // A client that is behind reads what is old by the new rules too.
 func TestRulesThatChangeConcernWhatIsNotSentYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

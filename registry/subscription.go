@@ -191,13 +191,15 @@ func (sub *subscription) write(ctx context.Context, open *opening) error {
 		return err
 	}
 	for {
+		// Before the first news too: rules may have changed while it was not to be
+		// found yet by who tells of that.
+		if err := sub.forward(ctx, &sub.sel, sub.s.r.seq.headSeq()); err != nil {
+			return err
+		}
 		select {
 		case <-sub.news:
 		case <-ctx.Done():
 			return ctx.Err()
-		}
-		if err := sub.forward(ctx, &sub.sel, sub.s.r.seq.headSeq()); err != nil {
-			return err
 		}
 	}
 }
