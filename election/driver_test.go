@@ -180,3 +180,64 @@ func TestCloseWaitsForLead(t *testing.T) {
 		require.True(t, over.Load())
 	})
 }
+
+// A clock that runs slower than the timers, as one does by a little: a timer that
+// is early is set again.
+func TestTimersMayBeEarly(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		begin := time.Now()
+		m := member(t, reg, "a", func(o *election.Options) {
+			o.Clock = func() time.Duration { return time.Since(begin) * 99 / 100 }
+		})
+		l := elect(t, m)
+		require.Less(t, time.Since(begin), 2*lan.Silence)
+		time.Sleep(time.Minute)
+		require.True(t, l.Valid())
+		require.NoError(t, l.Resign(t.Context()))
+	})
+}
+
+// Why a leadership of one's own ended: the context of Run, or lead's return.
+func TestOwnEndsHaveTheirReasons(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		m := member(t, reg, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		require.ErrorIs(t, m.Run(ctx, func(ctx context.Context, _ *election.Leadership) error {
+			cancel()
+			return nil
+		}), context.Canceled)
+		require.Contains(t, reasons(m), election.ReasonWithdrawn)
+		n := len(reasons(m))
+		require.NoError(t, m.Run(t.Context(), func(context.Context, *election.Leadership) error { return nil }))
+		require.NotContains(t, reasons(m)[n:], election.ReasonWithdrawn)
+		require.Contains(t, reasons(m)[n:], election.ReasonResigned)
+	})
+}
+
+// Candidates of a log that was lost are forgotten, and what does not count is no
+// sign of a leader.
+func TestStatusForgetsAndIsNotFooled(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		m := member(t, reg, "o")
+		say := func(payload string) {
+			_, err := reg.Inject(t.Context(), fakeregistry.Raw{From: "s", Topic: topic, Payload: []byte(payload)})
+			require.NoError(t, err)
+			time.Sleep(latency)
+			synctest.Wait()
+		}
+		say(`{"type":"election","candidate":"` + id("s") + `","priority":1,"term":2000000000}`)
+		require.Len(t, m.Status().Candidates, 1)
+		beat := `{"type":"heartbeat","leader":"` + id("s") + `","term":2000000000,"timestamp":"1764500000"}`
+		say(beat)
+		require.LessOrEqual(t, m.Status().Heard, latency)
+		time.Sleep(lan.Silence / 2)
+		say(beat)
+		require.GreaterOrEqual(t, m.Status().Heard, lan.Silence/2, "it was the same one again")
+
+		require.NoError(t, reg.Shutdown(t.Context()))
+		require.NoError(t, reg.StartEmpty())
+		time.Sleep(time.Minute)
+		require.True(t, m.Status().Connected)
+		require.Empty(t, m.Status().Candidates)
+	})
+}
