@@ -313,9 +313,13 @@ func (l *Log) writable() error {
 	return nil
 }
 
-func (l *Log) row(kind string, err error) error {
-	if err == nil {
+// row tells of a row that could not be read, or is not what was written.
+func (l *Log) row(what string, err error) error {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, errRow), errors.Is(err, errMissing), errors.Is(err, protocol.ErrMalformed), pebble.IsCorruptionError(err):
+		return &DamagedError{l.dir, fmt.Errorf("%s: %w", what, err)}
 	}
-	return &DamagedError{l.dir, fmt.Errorf("%s: %w", kind, err)}
+	return fmt.Errorf("log %s: %s: %w", l.dir, what, err)
 }

@@ -152,7 +152,9 @@ func TestADiskThatRefusesWhileOpening(t *testing.T) {
 			at := errorfs.OnIndex(index)
 			l, err := disklog.Open("log", disklog.Options{FS: breakableFS(disk, at), Reserve: -1})
 			if err == nil {
-				print(t, l)
+				if err := readEverything(l, seqOf(l)); err != nil {
+					require.ErrorIs(t, err, errorfs.ErrInjected)
+				}
 			} else {
 				refused++
 			}

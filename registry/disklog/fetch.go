@@ -1,6 +1,7 @@
 package disklog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -25,7 +26,8 @@ func (l *Log) fetch(r *reading, disk *moment) error {
 				rec, err = parseRecord(row, x.seq, x.stream.topic)
 			}
 			if err != nil {
-				return l.row(fmt.Sprint("message ", x.seq), errors.Join(err, f.end()))
+				_ = f.end() // has the same to say
+				return l.row(fmt.Sprint("message ", x.seq), err)
 			}
 		}
 		p.Records = append(p.Records, rec)
@@ -64,7 +66,7 @@ func (f *fetcher) at(seq protocol.Seq) ([]byte, error) {
 	}
 	f.last = seq
 	if found != seq {
-		return nil, errors.Join(errMissing, f.it.Error())
+		return nil, cmp.Or(f.it.Error(), errMissing)
 	}
 	return f.it.ValueAndErr()
 }

@@ -2,6 +2,7 @@ package disklog
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -33,7 +34,7 @@ func (l *Log) load() error {
 	}
 	l.view.evicted = max(l.view.evicted, l.view.forgotten)
 	if n := l.view.all.n; n > 0 && l.view.all.last().seq > l.view.head {
-		return l.row("head", errors.New("there are messages behind it"))
+		return l.row("head", fmt.Errorf("%w: there are messages behind it", errRow))
 	}
 	return nil
 }
