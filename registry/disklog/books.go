@@ -77,12 +77,11 @@ func (b *books) open(keep registry.Retention, v *view) {
 }
 
 // begin starts the plan of one change.
-func (b *books) begin() *plan {
+func (b *books) begin() {
 	b.plan = &plan{
 		marks: make(map[*stream]protocol.Seq), fresh: make(map[streamID]*stream),
 		head: b.view.head, time: b.view.time, forgotten: b.view.forgotten,
 	}
-	return b.plan
 }
 
 // add enters a new record, and applies the bounds that it may have passed.
