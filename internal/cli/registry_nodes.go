@@ -69,8 +69,9 @@ also of keys that have not been there. Who is no operator sees the nodes alone.`
 func nodesOf(ctx context.Context, c *client.Client, o client.NodesOptions) ([]nodeShown, error) {
 	said := make(map[protocol.KeyHash]protocol.KeyEntry)
 	var order []protocol.KeyHash
+	told := true
 	for k, err := range c.Keys(ctx) {
-		if protocol.CodeOf(err) == protocol.ErrDenied {
+		if told = protocol.CodeOf(err) != protocol.ErrDenied; !told {
 			break
 		}
 		if err != nil {
@@ -90,6 +91,9 @@ func nodesOf(ctx context.Context, c *client.Client, o client.NodesOptions) ([]no
 		}
 		if len(n.Key) > 0 {
 			s.say(key, said[key])
+		}
+		if !told {
+			s.Standing = "" // not known to this node
 		}
 		list = append(list, s)
 		delete(said, key)
