@@ -48,8 +48,8 @@ func guard(in io.Reader, words []string, stdout, stderr io.Writer) int {
 		return exitCannotRun
 	}
 	k := keeper{terms: *first.Terms, until: first.Until}
-	if k.due(clock()) != keep {
-		return exitCannotRun
+	if !k.begins(orders) {
+		return exitOK // nothing of it ran
 	}
 	report := openReport(k.Report)
 	cmd := exec.Command(words[0], words[1:]...)
@@ -61,6 +61,20 @@ func guard(in io.Reader, words []string, stdout, stderr io.Writer) int {
 	}
 	report(cmd.Process.Pid)
 	return k.watch(cmd.Process.Pid, orders, exited)
+}
+
+// begins waits until the lease has room for the command: on a busy machine the
+// one that came with the first order may be over by now, and renewed since. It
+// reports false when there will be none.
+func (k *keeper) begins(orders <-chan order) bool {
+	for k.due(clock()) != keep {
+		o, ok := <-orders
+		if !ok || o.Stop {
+			return false
+		}
+		k.obey(o, clock())
+	}
+	return true
 }
 
 func readOrders(in io.Reader, to chan<- order, done <-chan struct{}) {

@@ -84,16 +84,31 @@ func TestKeeperNeverOutlastsTheLease(t *testing.T) {
 }
 
 func TestGuardWithoutALeaseRunsNothing(t *testing.T) {
-	for name, orders := range map[string]string{
-		"no orders":       "",
-		"no terms":        `{"until":9223372036854775807}` + "\n",
-		"an old lease":    `{"until":1,"terms":{"signal":"TERM"}}` + "\n",
-		"not even orders": "nonsense\n",
+	for name, test := range map[string]struct {
+		orders string
+		code   int
+	}{
+		"no orders":       {"", exitCannotRun},
+		"no terms":        {`{"until":9223372036854775807}` + "\n", exitCannotRun},
+		"not even orders": {"nonsense\n", exitCannotRun},
+		"an old lease":    {`{"until":1,"terms":{"signal":"TERM"}}` + "\n", exitOK},
+		"stopped before": {`{"until":1,"terms":{"signal":"TERM"}}` + "\n" + `{"stop":true}` + "\n" +
+			`{"until":9223372036854775807}` + "\n", exitOK},
 	} {
 		var out strings.Builder
-		require.Equal(t, exitCannotRun, guard(strings.NewReader(orders), []string{"echo", "ran"}, &out, &out), name)
+		require.Equal(t, test.code, guard(strings.NewReader(test.orders), []string{"echo", "ran"}, &out, &out), name)
 		require.Empty(t, out.String(), name)
 	}
+}
+
+// A guard that came to run late goes by the renewals that have come meanwhile.
+func TestGuardBeginsWithARenewedLease(t *testing.T) {
+	k := aLease()
+	orders := make(chan order, 3)
+	orders <- order{Until: clock() - 1}
+	orders <- order{Until: clock() + reading(time.Hour)}
+	require.True(t, k.begins(orders))
+	require.Empty(t, orders)
 }
 
 func TestEndOfALeaseErrsToTheEarlySide(t *testing.T) {
