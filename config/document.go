@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -222,6 +223,9 @@ func version(raw []byte) uint64 {
 
 // unquote is a string's text; of anything else "".
 func unquote(raw []byte) string {
+	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : n-1])
+	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		return ""

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,24 @@ func TestALongHistory(t *testing.T) {
 		page := versions(t, s, config.HistoryOptions{Limit: 3})
 		require.Equal(t, []uint64{30000, 29990, 29980}, page)
 		require.Equal(t, []uint64{29970, 29960}, versions(t, s, config.HistoryOptions{Before: page[2], Limit: 2}))
+	})
+}
+
+// Long documents are looked for and not read through.
+func TestALongHistoryOfLongDocuments(t *testing.T) {
+	bubbleWith(t, fakeregistry.Options{Retention: fakeregistry.Retention{TopicBytes: -1}}, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		for v := uint64(1); v <= 40; v++ {
+			publish(t, s, v*v, fmt.Sprintf(`{"v":%d,"x":%q}`, v, strings.Repeat("x", 300_000)))
+		}
+		for _, v := range []uint64{1, 2, 17, 39, 40} {
+			d, err := s.Get(t.Context(), v*v)
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf(`{"v":%d,`, v), string(d.Config[:len(fmt.Sprint(v))+6]))
+		}
+		_, err := s.Get(t.Context(), 5)
+		require.ErrorIs(t, err, protocol.ErrNotFound)
+		require.Len(t, versions(t, s, config.HistoryOptions{Limit: 2}), 2)
 	})
 }
 

@@ -251,33 +251,64 @@ func (s *Swarm) find(ctx context.Context, f client.FenceState, version uint64) (
 	return nil, nil
 }
 
+// A look at one place of the log brings more than was asked for: the registry goes
+// on sending until it is told to stop. So the search ends where what is left is not
+// more than that.
+const (
+	probeBytes    = 256 << 10
+	probeMessages = 1 << 10
+)
+
+// place is where a stamped message is, and how long.
+type place struct {
+	seq  protocol.Seq
+	term uint64
+	size int
+}
+
 // halve finds a version by the terms of messages, which rise with their seqs.
 func (s *Swarm) halve(ctx context.Context, f client.FenceState, version uint64) (*Document, error) {
-	lo, hi := protocol.Seq(0), f.S
-	for lo < hi {
-		mid := lo + (hi-lo)/2
-		seq, term, err := s.firstAfter(ctx, f.Epoch.ID, mid)
+	lo, hi := place{}, place{seq: f.S, term: f.K}
+	enough := protocol.Seq(0) // what is left may be read
+	for n := 0; hi.seq-lo.seq > enough; n++ {
+		mid := between(lo, hi, version, n%2 == 0)
+		at, err := s.firstAfter(ctx, f.Epoch.ID, mid)
 		switch {
 		case err != nil:
 			return nil, err
-		case seq == 0 || term >= version:
-			hi = mid
+		case at.seq == 0 || at.term >= version:
+			hi = place{seq: mid, term: max(at.term, version)}
 		default:
-			lo = seq
+			lo = at
+		}
+		if size := protocol.Seq(probeBytes / max(1, at.size)); at.seq != 0 && (enough == 0 || size < enough) {
+			enough = min(size, probeMessages)
 		}
 	}
-	return s.group(ctx, f.Epoch.ID, lo, version)
+	return s.group(ctx, f.Epoch.ID, lo.seq, version)
 }
 
-// firstAfter finds the first stamped message behind a seq.
-func (s *Swarm) firstAfter(ctx context.Context, epoch protocol.EpochID, after protocol.Seq) (seq protocol.Seq, term uint64, err error) {
+// between is a seq to look behind: where the version would be if versions rose
+// evenly, or the middle.
+func between(lo, hi place, version uint64, evenly bool) protocol.Seq {
+	width := hi.seq - lo.seq
+	if !evenly || hi.term <= lo.term {
+		return lo.seq + width/2
+	}
+	share := float64(version-lo.term) / float64(hi.term-lo.term)
+	return lo.seq + min(width-1, protocol.Seq(share*float64(width)))
+}
+
+// firstAfter finds the first stamped message behind a seq; none is the zero place.
+func (s *Swarm) firstAfter(ctx context.Context, epoch protocol.EpochID, after protocol.Seq) (at place, err error) {
 	err = s.read(ctx, s.topic, func(m *protocol.Message, _ protocol.EpochID) bool {
-		if term = m.Term(); term != 0 {
-			seq = m.Seq
+		if m.Term() == 0 {
+			return true
 		}
-		return term == 0
+		at = place{m.Seq, m.Term(), len(m.Payload)}
+		return false
 	}, client.FromPosition(epoch, after), client.Buffer(1))
-	return seq, term, err
+	return at, err
 }
 
 // group reads what was published with one version, from behind a seq on.
@@ -291,6 +322,6 @@ func (s *Swarm) group(ctx context.Context, epoch protocol.EpochID, after protoco
 			}
 		}
 		return m.Term() <= version
-	}, client.FromPosition(epoch, after), client.Buffer(16))
+	}, client.FromPosition(epoch, after))
 	return found, err
 }

@@ -63,32 +63,81 @@ func ParseReport(payload []byte) (*Report, error) {
 	if len(payload) > maxReport {
 		return nil, VoidMalformed
 	}
-	var f map[string]json.RawMessage // not a struct, whose names match in any case
-	if json.Unmarshal(payload, &f) != nil || f == nil {
+	fields, ok := reportFields(payload)
+	if !ok {
 		return nil, VoidMalformed
 	}
-	applied, ok := count(f["applied_version"])
-	if !ok {
+	r := &Report{}
+	applied, about, every := field{}, field{}, field{}
+	for _, f := range fields {
+		switch f.name {
+		case "agent":
+			r.Agent = label(f.value)
+		case "applied_version":
+			applied = f
+		case "version":
+			about = f
+		case "every":
+			every = f
+		default:
+			r.set(f)
+		}
+	}
+	if r.AppliedVersion, ok = count(applied.value); !ok {
 		return nil, VoidVersion
 	}
-	r := &Report{
-		Agent: label(f["agent"]), AppliedVersion: applied,
-		State: AgentState(unquote(f["state"])), Version: applied, Error: unquote(f["error"]),
-		Pinned: truth(f["pinned"]), Held: truth(f["held"]), Behind: truth(f["behind"]),
-		Instance: unquote(f["instance"]),
-	}
-	r.Digest, _ = ParseDigest(unquote(f["digest"]))
-	r.At, _ = time.Parse(time.RFC3339Nano, unquote(f["at"]))
-	r.Number, _ = count(f["report"])
-	if v, ok := count(f["version"]); ok {
+	r.Version, r.State = r.AppliedVersion, known(r.State)
+	if v, ok := count(about.value); ok {
 		r.Version = v
 	}
-	if seconds, ok := count(f["every"]); ok && seconds < math.MaxInt32 {
+	if seconds, ok := count(every.value); ok && seconds < math.MaxInt32 {
 		r.Every = time.Duration(seconds) * time.Second
 	}
-	_ = json.Unmarshal(f["labels"], &r.Labels)
-	r.State = known(r.State)
 	return r, nil
+}
+
+// set reads a field that scripts do not write.
+func (r *Report) set(f field) {
+	switch f.name {
+	case "state":
+		r.State = AgentState(unquote(f.value))
+	case "error":
+		r.Error = unquote(f.value)
+	case "digest":
+		r.Digest, _ = ParseDigest(unquote(f.value))
+	case "pinned":
+		r.Pinned = truth(f.value)
+	case "held":
+		r.Held = truth(f.value)
+	case "behind":
+		r.Behind = truth(f.value)
+	case "at":
+		r.At, _ = time.Parse(time.RFC3339Nano, unquote(f.value))
+	case "labels":
+		r.Labels = nil
+		_ = json.Unmarshal(f.value, &r.Labels)
+	case "instance":
+		r.Instance = unquote(f.value)
+	case "report":
+		r.Number, _ = count(f.value)
+	}
+}
+
+// reportFields reads an object, in order. What the scanner is too strict for,
+// encoding/json may still read.
+func reportFields(payload []byte) ([]field, bool) {
+	fields, err := scanFields(payload, MaxDepth, true)
+	if err == nil {
+		return fields, true
+	}
+	var m map[string]json.RawMessage // not a struct, whose names match in any case
+	if json.Unmarshal(payload, &m) != nil || m == nil {
+		return nil, false
+	}
+	for name, value := range m {
+		fields = append(fields, field{name, value})
+	}
+	return fields, true
 }
 
 // known reads the state of a script, or of a later build.
@@ -119,9 +168,8 @@ func count(raw []byte) (uint64, bool) {
 
 // label is the text of a string or a number.
 func label(raw []byte) string {
-	var n json.Number
-	if json.Unmarshal(raw, &n) == nil {
-		return n.String()
+	if len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') {
+		return string(raw)
 	}
 	return unquote(raw)
 }
