@@ -22,6 +22,7 @@ type serveOptions struct {
 	listen    string
 	store     string
 	admission admissionOptions
+	limits    limitOptions
 	printAddr bool
 }
 
@@ -56,6 +57,7 @@ changes. Without it all who are admitted may publish and subscribe everywhere.`,
 	f.StringVar(&o.listen, "listen", net.JoinHostPort("127.0.0.1", strconv.Itoa(protocol.DefaultPort)), "address to listen at; port 0 is any free one")
 	f.StringVar(&o.store, "store", "memory", "where the log is kept: memory")
 	o.admission.flags(f)
+	o.limits.flags(f)
 	f.BoolVar(&o.printAddr, "print-addr", false, "print the address on standard output, and nothing else")
 	return cmd
 }
@@ -77,7 +79,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	log := memlog.New(memlog.Options{})
 	defer log.Close()
 	r, err := registry.New(registry.Options{
-		Log: log, Key: key.Key, Admission: gate.admission, Access: gate.access(),
+		Log: log, Key: key.Key, Admission: gate.admission, Access: gate.access(), Limits: o.limits.Limits,
 		Software: "pilotgo " + version(), Logger: a.logger(),
 	})
 	if err != nil {
