@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -13,6 +14,7 @@ import (
 type proxy struct {
 	l    net.Listener
 	to   []string
+	lag  time.Duration // of what the cluster says; set before the first connection
 	work sync.WaitGroup
 
 	mu    sync.Mutex
@@ -59,7 +61,7 @@ func (p *proxy) accept() {
 			continue
 		}
 		p.work.Go(func() { p.pipe(in, out) })
-		p.work.Go(func() { p.pipe(out, in) })
+		p.work.Go(func() { p.pipe(delayed{out, p.lag}, in) })
 	}
 }
 
@@ -76,13 +78,25 @@ func (p *proxy) add(list ...net.Conn) bool {
 	return !p.cut
 }
 
+// delayed is read from late.
+type delayed struct {
+	net.Conn
+	lag time.Duration
+}
+
+func (d delayed) Read(b []byte) (int, error) {
+	n, err := d.Conn.Read(b)
+	time.Sleep(d.lag)
+	return n, err
+}
+
 func (p *proxy) pipe(from, to net.Conn) {
 	_, _ = io.Copy(to, from)
 	from.Close()
 	to.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.conns, from)
+	delete(p.conns, to)
 }
 
 // set cuts all connections, and lets no other begin, or lets them.

@@ -166,10 +166,7 @@ func TestJetLogConnectionsAreCut(t *testing.T) {
 	for i := range 2 {
 		p := newProxy(t, c)
 		o := jetlog.Options{Stream: stream, Replicas: 3, Timeout: 300 * time.Millisecond, SnapshotBytes: 20_000}
-		l, err := jetlog.Open(t.Context(), p.url(), o)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, l.Close()) })
-		writers = append(writers, &writer{t: t, log: l, id: protocol.NodeID(i + 1)})
+		writers = append(writers, &writer{t: t, log: openAt(t, p.url(), o), id: protocol.NodeID(i + 1)})
 		proxies = append(proxies, p)
 		outcomes = append(outcomes, outcome{make(map[string]bool), make(map[string]bool), make(map[string]bool)})
 	}
@@ -249,10 +246,7 @@ func TestJetLogThatWasAway(t *testing.T) {
 	o := jetlog.Options{Stream: newStream(), Replicas: 3, SnapshotBytes: 3000}
 	a := &writer{t: t, log: openLog(t, c, o), id: 1}
 	p := newProxy(t, c)
-	l, err := jetlog.Open(t.Context(), p.url(), o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	b := &writer{t: t, log: l, id: 2}
+	b := &writer{t: t, log: openAt(t, p.url(), o), id: 2}
 	require.NoError(t, a.append(1))
 	meet(t, a, b)
 	p.set(true)

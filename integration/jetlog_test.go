@@ -25,7 +25,12 @@ func openLog(t testing.TB, c *cluster, o jetlog.Options) *jetlog.Log {
 	if o.Replicas == 0 {
 		o.Replicas = len(c.servers)
 	}
-	l, err := jetlog.Open(t.Context(), c.url(), o)
+	return openAt(t, c.url(), o)
+}
+
+func openAt(t testing.TB, url string, o jetlog.Options) *jetlog.Log {
+	t.Helper()
+	l, err := jetlog.Open(t.Context(), url, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l

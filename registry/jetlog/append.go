@@ -36,11 +36,17 @@ func (l *Log) Append(b *registry.Batch) error {
 		}
 		last = r.Seq
 	}
+	l.letPass()
 	a := attempt{l: l, id: newID(), body: (&part{Batch: *b}).append()}
+	began := time.Now()
 	f, err := a.run()
+	if errors.Is(err, registry.ErrBehind) {
+		l.ask(time.Since(began))
+	}
 	if err != nil {
 		return err
 	}
+	l.courtesy.lost = 0
 	if err := l.memory().Append(b); err != nil {
 		return l.fail(err)
 	}

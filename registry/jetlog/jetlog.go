@@ -97,6 +97,8 @@ type Log struct {
 	epoch protocol.Epoch
 	queue *queue
 
+	courtesy courtesy
+
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
 	work sync.WaitGroup
@@ -169,6 +171,9 @@ func (l *Log) open(ctx context.Context) error {
 		if err := l.begin(ctx); err != nil {
 			return err
 		}
+	}
+	if err := l.listen(); err != nil {
+		return err
 	}
 	if err := l.follow(ctx); err != nil {
 		return err
