@@ -26,7 +26,8 @@ func (a *app) registryCommand() *cobra.Command {
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	for _, c := range []*cobra.Command{a.registryServeCommand(), a.registryFakeCommand(), a.registryInfoCommand(), a.registryForgetCommand(), a.registryBenchCommand()} {
+	own := []*cobra.Command{a.registryServeCommand(), a.registryFakeCommand(), a.registryInfoCommand(), a.registryForgetCommand(), a.registryBenchCommand()}
+	for _, c := range append(own, a.storeCommands()...) {
 		c.Annotations = newKind
 		cmd.AddCommand(c)
 	}

@@ -2,27 +2,27 @@ package cli
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
-	"github.com/pilotgo/pilotgo/registry/memlog"
 	"github.com/spf13/cobra"
 )
 
 type serveOptions struct {
 	listen    string
-	store     string
+	store     storeOptions
 	admission admissionOptions
 	limits    limitOptions
+	http      httpOptions
 	printAddr bool
 }
 
@@ -34,8 +34,9 @@ func (a *app) registryServeCommand() *cobra.Command {
 		Long: `Serve a registry until the command is stopped by SIGINT or SIGTERM, which lets what is
 under way end first.
 
-Its log is in memory and ends with the process; its key is kept, by the address it
-listens at, so that clients go on trusting it after a restart.
+Its log is in a folder, --store, and what was acknowledged is on disk. A log in memory,
+--store memory, ends with the process; its key is kept, by the address it listens at, so
+that clients go on trusting it after a restart.
 
 On a loopback address everybody is admitted and may do everything. Elsewhere it takes
 one of these: --admit token, and nodes join with what 'pilotgo registry token create'
@@ -47,7 +48,8 @@ revoke and label nodes, purge topics. Who else may do what is said by --access F
 whose form 'pilotgo registry access check --help' shows; it is read again when it
 changes. Without it all who are admitted may publish and subscribe everywhere.`,
 		Example: `  pilotgo registry serve
-  pilotgo registry serve --listen 127.0.0.1:0 --print-addr
+  pilotgo registry serve --store memory --listen 127.0.0.1:0 --print-addr
+  pilotgo registry serve --store /var/lib/pilotgo-registry --http 127.0.0.1:9003
   pilotgo registry serve --listen 0.0.0.0:9002 --admit token --access rules.txt
   pilotgo registry serve --listen 0.0.0.0:9002 --allow sha256:FIRST --allow sha256:SECOND`,
 		Args: arguments(0, 0, "pilotgo registry serve has flags only"),
@@ -55,33 +57,42 @@ changes. Without it all who are admitted may publish and subscribe everywhere.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", net.JoinHostPort("127.0.0.1", strconv.Itoa(protocol.DefaultPort)), "address to listen at; port 0 is any free one")
-	f.StringVar(&o.store, "store", "memory", "where the log is kept: memory")
+	o.store.flags(f)
 	o.admission.flags(f)
 	o.limits.flags(f)
+	o.http.flags(f)
 	f.BoolVar(&o.printAddr, "print-addr", false, "print the address on standard output, and nothing else")
 	return cmd
 }
 
 func (a *app) serve(ctx context.Context, o serveOptions) error {
-	if o.store != "memory" {
-		e := usagef("--store is memory, not %q", o.store)
-		e.hint = "this build keeps the log in memory only"
-		return e
+	if (o.store.name != memoryStore || o.http.addr != "") && a.extras.OpenStore == nil {
+		return a.hand("a log on disk, or an operators' page,")
+	}
+	if err := o.http.check(); err != nil {
+		return err
 	}
 	gate, err := a.gate(o.admission, o.listen)
 	if err != nil {
 		return err
 	}
-	key, err := a.registryKey(o.listen)
+	log, err := a.openLog(ctx, o.store, o.listen)
 	if err != nil {
 		return err
 	}
-	log := memlog.New(memlog.Options{})
 	defer log.Close()
-	r, err := registry.New(registry.Options{
-		Log: log, Key: key.Key, Admission: gate.admission, Access: gate.access(), Limits: o.limits.Limits,
+	options := registry.Options{
+		Log: log, Key: log.Key(), Successions: log.Successions(), Admission: gate.admission, Access: gate.access(), Limits: o.limits.Limits,
 		Software: "pilotgo " + version(), Logger: a.logger(),
-	})
+	}
+	var operator extras.Operator
+	if o.http.addr != "" {
+		operator = a.extras.NewOperator()
+		defer operator.Close()
+		options.Observer = operator.Observer()
+		options.Admission.Operators = append(options.Admission.Operators, operatorHash(log.Key()))
+	}
+	r, err := registry.New(options)
 	if err != nil {
 		return err
 	}
@@ -91,7 +102,17 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 		return listenError(o.listen, err)
 	}
 	where := whereabouts{
-		Address: addr.String(), Fingerprint: link.Fingerprint(key.Public()), Store: o.store, Admit: gate.admission.Mode,
+		Address: addr.String(), Fingerprint: link.Fingerprint(options.Key.Public().(ed25519.PublicKey)),
+		Store: o.store.shown(a), Admit: gate.admission.Mode,
+	}
+	if operator != nil {
+		about := extras.OperatorOptions{Registry: r, Log: log, Store: where.Store}
+		at, stop, err := a.serveHTTP(ctx, o.http, operator, about, where.Address, options.Key)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		where.HTTP = at
 	}
 	if err := a.announce(o.printAddr, where); err != nil && !errors.Is(err, errReaderGone) {
 		return err
@@ -105,13 +126,6 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 
 // drainPatience is how long what is under way may take to end.
 const drainPatience = 5 * time.Second
-
-// registryKey is the key of the registry at this address, made when missing: a
-// memory registry that comes back is a new log under the same key.
-func (a *app) registryKey(listen string) (link.Identity, error) {
-	name := strings.NewReplacer(":", "_", "/", "_", "[", "", "]", "", "%", "_").Replace(listen)
-	return link.LoadOrMakeKeyFile(filepath.Join(a.dir(), "registry", name, "identity.json"))
-}
 
 func listenError(listen string, err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
@@ -128,8 +142,9 @@ func listenError(listen string, err error) error {
 
 // whereabouts is what a client has to know of a registry.
 type whereabouts struct {
-	Address, Fingerprint, Store string
-	Admit                       registry.AdmitMode
+	Address, Fingerprint, Store, HTTP string
+
+	Admit registry.AdmitMode
 }
 
 // announce tells where the registry is, once it takes sessions.
@@ -139,13 +154,19 @@ func (a *app) announce(addrOnly bool, at whereabouts) error {
 		fmt.Fprintln(a.out, at.Address)
 	case a.json:
 		o := new(object).set("address", at.Address).set("fingerprint", at.Fingerprint).set("store", at.Store).set("admit", at.Admit.String())
+		if at.HTTP != "" {
+			o.set("http", "http://"+at.HTTP+"/")
+		}
 		o.writeEnvelope(a.out, a.compat)
 	default:
 		fmt.Fprintf(a.err, "registry at %s, key %s, store %s\n", at.Address, at.Fingerprint, at.Store)
 		if at.Admit == registry.AdmitToken {
 			fmt.Fprintln(a.err, "nodes join with tokens: pilotgo registry token create")
 		}
-		if at.Store == "memory" {
+		if at.HTTP != "" {
+			fmt.Fprintf(a.err, "operators' page at http://%s/\n", at.HTTP)
+		}
+		if at.Store == memoryStore {
 			fmt.Fprintln(a.err, "log in memory: a restart begins an empty one")
 		}
 	}

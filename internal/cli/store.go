@@ -2,23 +2,97 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/pilotgo/pilotgo/internal/extras"
+	"github.com/pilotgo/pilotgo/internal/link"
+	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry/memlog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// memoryStore is the name of the store that ends with the process.
+const memoryStore = "memory"
+
+// storeOptions say where a registry keeps its log.
+type storeOptions struct {
+	name   string // empty = the default folder
+	rotate bool
+}
+
+func (o *storeOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.name, "store", "", "where the log is kept: a folder (default $PILOT_HOME/.pilot/pilotgo/registry), or memory")
+	f.BoolVar(&o.rotate, "rotate-key", false, "begin with a new identity key, which the one before signs, so that clients follow")
+}
+
+// shown is what a store is called in front of people.
+func (o *storeOptions) shown(a *app) string { return cmp.Or(o.name, a.defaultStore()) }
 
 // defaultStore is where a bare serve keeps its log.
 func (a *app) defaultStore() string { return filepath.Join(a.dir(), "registry") }
 
+// memoryLog is a log in memory with its key, which outlives it.
+type memoryLog struct {
+	*memlog.Log
+	key link.Identity
+}
+
+func (l *memoryLog) Key() ed25519.PrivateKey            { return l.key.Key }
+func (l *memoryLog) SetKey(ed25519.PrivateKey) error    { return errors.ErrUnsupported }
+func (l *memoryLog) Successions() []protocol.Succession { return nil }
+
+// memoryKey is the key of the memory registry at this address: one that comes
+// back is a new log under the same key.
+func (a *app) memoryKey(listen string) string {
+	name := strings.NewReplacer(":", "_", "/", "_", "[", "", "]", "", "%", "_").Replace(listen)
+	return filepath.Join(a.dir(), "memory", name, "identity.json")
+}
+
+// openLog opens the store of a registry that is to listen at an address, with its
+// key, made when missing.
+func (a *app) openLog(ctx context.Context, o storeOptions, listen string) (extras.Store, error) {
+	if o.name == memoryStore {
+		if o.rotate {
+			return nil, usagef("--rotate-key needs a store that keeps the signature: a folder")
+		}
+		key, err := link.LoadOrMakeKeyFile(a.memoryKey(listen))
+		return &memoryLog{memlog.New(memlog.Options{}), key}, err
+	}
+	s, err := a.extras.OpenStore(ctx, o.shown(a), extras.StoreOptions{Logger: a.logger()})
+	if err != nil {
+		return nil, storeError(err)
+	}
+	if s.Key() == nil || o.rotate {
+		if err := s.SetKey(link.NewIdentity().Key); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// storeError keeps what a store says about itself.
+func storeError(err error) error {
+	if protocol.CodeOf(err) != protocol.ErrInternal {
+		return err
+	}
+	return &failure{code: codeIO, message: err.Error(), exit: exitError, cause: err}
+}
+
 func (a *app) storeCommands() []*cobra.Command {
-	return []*cobra.Command{a.registryCheckCommand(), a.registryExportCommand(), a.registryImportCommand()}
+	return []*cobra.Command{a.registryCheckCommand(), a.registryExportCommand(), a.registryImportCommand(), a.registryBackupCommand()}
 }
 
 // storeFolder is the folder that a command names, or that of a bare serve.
@@ -49,7 +123,7 @@ func (a *app) checkStore(folder string) error {
 	}
 	holds, faults, err := a.extras.CheckStore(folder)
 	if err != nil {
-		return err
+		return storeError(err)
 	}
 	if len(faults) > 0 {
 		return &failure{
@@ -94,7 +168,7 @@ func (a *app) exportStore(ctx context.Context, folder string) error {
 	}
 	s, err := a.extras.OpenStore(ctx, folder, extras.StoreOptions{Logger: a.logger()})
 	if err != nil {
-		return err
+		return storeError(err)
 	}
 	defer s.Close()
 	e, ok := s.(extras.Exporter)
@@ -137,11 +211,69 @@ func (a *app) importStore(folder string, file []string) error {
 		from = f
 	}
 	if err := a.extras.ImportStore(folder, from); err != nil {
-		return err
+		return storeError(err)
 	}
 	return a.print(new(object).set("folder", folder), func(w *bufio.Writer) {
 		fmt.Fprintf(w, "imported into %s\n", folder)
 	})
 }
 
-var errNoBackup = errors.New("this store makes no backups of its own: those of the NATS servers are")
+type backupOptions struct {
+	http    string
+	token   string
+	timeout time.Duration
+}
+
+func (a *app) registryBackupCommand() *cobra.Command {
+	var o backupOptions
+	cmd := &cobra.Command{
+		Use:   "backup FOLDER",
+		Short: "Copy the log of a registry that is running",
+		Long: `Ask the registry that serves an operators' address, with a token, for a copy of its
+log as of now, while it goes on. The folder is on the registry's machine, must not be
+there yet, and holds everything, the identity key too. To restore it, serve from it or a
+copy of it: the log then has a new epoch, since what came after the backup is lost.`,
+		Example: `  pilotgo registry backup /backups/$(date +%F) --http-token-file /etc/pilotgo/http-token`,
+		Args:    arguments(1, 1, "pilotgo registry backup FOLDER"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.backup(cmd.Context(), o, args[0]) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.http, "http", "127.0.0.1:9003", "the registry's operators' address")
+	f.StringVar(&o.token, "http-token-file", "", "file with its token")
+	durationFlag(f, &o.timeout, "timeout", 10*time.Minute, "how long to wait; 0 is for ever")
+	return cmd
+}
+
+func (a *app) backup(ctx context.Context, o backupOptions, folder string) error {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	if o.token == "" {
+		return usagef("name the file with the token of the operators' address: --http-token-file FILE")
+	}
+	token, err := os.ReadFile(o.token)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := bounded(ctx, o.timeout)
+	defer cancel()
+	ask, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+o.http+"/backup", bytes.NewReader(marshal(map[string]string{"folder": folder})))
+	if err != nil {
+		return usagef("--http %s: %v", o.http, err)
+	}
+	ask.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	answer, err := http.DefaultClient.Do(ask)
+	if err != nil {
+		return protocol.Errorf(protocol.ErrNotConnected, "%v", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusCreated {
+		return &failure{code: "backup_failed", exit: exitRefused, message: fmt.Sprintf("%s: %s", answer.Status, strings.TrimSpace(string(text)))}
+	}
+	return a.print(new(object).set("folder", folder), func(w *bufio.Writer) { fmt.Fprintf(w, "copied to %s\n", folder) })
+}
