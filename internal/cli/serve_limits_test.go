@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/pilotgo/pilotgo/registry"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
@@ -32,5 +31,5 @@ func TestEveryLimitHasAFlag(t *testing.T) {
 		}
 		return fields
 	}
-	require.Equal(t, n+2, count(reflect.ValueOf(registry.Limits(o.Limits))))
+	require.Equal(t, n+2, count(reflect.ValueOf(o.Limits)))
 }
