@@ -60,12 +60,13 @@ func (l *Log) checkBatch(b *registry.Batch) (size int64, err error) {
 	return size, nil
 }
 
-// Purge implements registry.Log. It works on a full disk too.
+// Purge implements registry.Log. It works on a full disk too, and gives the
+// space back there, in the background.
 func (l *Log) Purge(topic string, upTo protocol.Seq) error {
 	return l.change(func() { l.books.purge(topic, upTo) })
 }
 
-// Expire implements registry.Log. It works on a full disk too.
+// Expire implements registry.Log. On a full disk it is as Purge.
 func (l *Log) Expire(now protocol.Time) error {
 	return l.change(func() { l.books.expire(now) })
 }
@@ -86,7 +87,30 @@ func (l *Log) change(f func()) error {
 	}
 	l.books.begin()
 	f()
-	return l.carryOut(nil)
+	err := l.carryOut(nil)
+	if err == nil && l.room.check(0) != nil {
+		l.reclaim()
+	}
+	return err
+}
+
+// reclaim makes the store give back what was removed. It does so by itself when
+// there are appends, which a full disk refuses. One at a time, until Close.
+func (l *Log) reclaim() {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed || !l.reclaiming.CompareAndSwap(false, true) {
+		return
+	}
+	l.using.Go(func() {
+		defer l.reclaiming.Store(false)
+		err := l.alarm.guard(func() error {
+			return l.db.Compact(l.ctx, []byte{kindIndex}, []byte{kindRecord + 1}, false)
+		})
+		if err != nil && l.ctx.Err() == nil {
+			l.o.Logger.Warn("log: no space given back", "dir", l.dir, "error", err)
+		}
+	})
 }
 
 // carryOut writes the plan and the batch that it is for, if there is one, and

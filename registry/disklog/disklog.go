@@ -2,6 +2,7 @@ package disklog
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -88,9 +90,13 @@ type Log struct {
 	mu      sync.RWMutex
 	closed  bool
 	closing sync.Once
-	using   sync.WaitGroup // reads; added to under mu unless closed
+	using   sync.WaitGroup // reads and reclaim; added to under mu unless closed
 	view    view
 	keys    runs
+
+	ctx        context.Context // of reclaim; ends with Close
+	cancel     context.CancelFunc
+	reclaiming atomic.Bool
 }
 
 var _ registry.Log = (*Log)(nil)
@@ -113,6 +119,7 @@ func Open(dir string, opts Options) (*Log, error) {
 // open takes the folder and opens the store.
 func open(dir string, o Options) (*Log, error) {
 	l := &Log{dir: dir, o: o, room: newRoom(o.FS, dir, o.Reserve), alarm: newAlarm(dir, o.Logger), view: newView()}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	folder, err := openFolder(&stopFS{l.room.fs, l.alarm}, dir, true)
 	if err != nil {
 		return nil, err
@@ -261,6 +268,7 @@ func (l *Log) Close() error {
 		l.mu.Lock()
 		l.closed = true
 		l.mu.Unlock()
+		l.cancel()
 		l.using.Wait()
 		l.writing.Lock()
 		defer l.writing.Unlock()

@@ -6,3 +6,6 @@ func WithMemTable(o Options, size uint64) Options {
 	o.memTable = size
 	return o
 }
+
+// Wait waits until all is done that Close would end.
+func (l *Log) Wait() { l.using.Wait() }

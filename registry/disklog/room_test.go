@@ -1,6 +1,8 @@
 package disklog_test
 
 import (
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -50,6 +52,18 @@ func (f *tightFS) free(name string) {
 	defer f.mu.Unlock()
 	f.avail += f.taken[name]
 	delete(f.taken, name)
+}
+
+// tables is how much the store's tables take.
+func (f *tightFS) tables() (n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, size := range f.taken {
+		if strings.HasSuffix(name, ".sst") {
+			n += size
+		}
+	}
+	return n
 }
 
 func (f *tightFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
@@ -166,4 +180,29 @@ func TestTheBallastMakesWay(t *testing.T) {
 	require.Equal(t, print(t, m), print(t, l))
 	closeLog(t, l)
 	require.Equal(t, print(t, m), print(t, openLog(t, "log", o)))
+}
+
+// What is purged from a full disk makes room for what comes.
+func TestAPurgeMakesRoom(t *testing.T) {
+	const payload, records = 4096, 2000
+	fs := newTightFS(1 << 30)
+	l, err := disklog.Open("log", disklog.WithMemTable(disklog.Options{FS: fs, Reserve: reserve, Recent: -1, Retention: registry.Retention{Messages: -1}}, 1<<20))
+	require.NoError(t, err)
+	f := newFeeder(1, payload)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range records {
+		b := f.next(1)
+		for i := range f.payload {
+			f.payload[i] = byte(rng.Uint32()) // does not shrink
+		}
+		require.NoError(t, l.Append(b))
+	}
+	before := fs.tables()
+	require.Greater(t, before, int64(payload*records/2))
+	fs.set(0)
+	require.ErrorIs(t, l.Append(f.next(1)), protocol.ErrStorageFull)
+	require.NoError(t, l.Purge(f.topics[0], records-10))
+	l.Wait()
+	closeLog(t, l) // ends the removing of files
+	require.Less(t, fs.tables(), before/4)
 }
