@@ -81,10 +81,6 @@ func (w *Watcher) Close() error {
 		m.Close()
 		delete(w.groups, name)
 	}
-	for name, s := range w.swarms {
-		s.close()
-		delete(w.swarms, name)
-	}
 	return nil
 }
 

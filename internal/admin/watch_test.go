@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/config"
 	"github.com/pilotgo/pilotgo/election"
 	"github.com/pilotgo/pilotgo/fakeregistry"
 	"github.com/pilotgo/pilotgo/internal/admin"
@@ -122,5 +123,36 @@ func TestTroubleIsToldAndDoesNotHoldUpThePage(t *testing.T) {
 		page := get(serve(t, admin.Options{Snapshot: func() *admin.Snapshot { return s }}), "/").Body.String()
 		assert.Contains(t, page, context.DeadlineExceeded.Error())
 		reg.HealAll()
+	})
+}
+
+func TestASwarmIsSeenWithItsAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := fakeregistry.New(t, fakeregistry.Options{})
+		w := watch(t, reg)
+		boss, err := config.Open(t.Context(), dial(t, reg, "boss"), "pool", config.Options{})
+		require.NoError(t, err)
+		published, err := boss.Publish(t.Context(), []byte(`{"workers":4}`), config.PublishOptions{Reason: "more workers"})
+		require.NoError(t, err)
+		report := func(name string, r config.Report) {
+			_, err := dial(t, reg, name).PublishTo(t.Context(), config.StatusTopic("pool"), r.Append(nil))
+			require.NoError(t, err)
+		}
+		report("good", config.Report{AppliedVersion: published.Version, Version: published.Version, State: config.StateApplied})
+		report("bad", config.Report{Version: published.Version, State: config.StateFailed, Error: "no port"})
+		report("slow", config.Report{})
+		time.Sleep(6 * time.Second)
+
+		s := w.Snapshot()
+		require.Empty(t, s.Trouble)
+		require.Len(t, s.Swarms, 1)
+		pool := s.Swarms[0]
+		assert.Equal(t, "pool", pool.Name)
+		assert.Equal(t, published.Version, pool.Version)
+		assert.Equal(t, "more workers", pool.Why)
+		assert.Equal(t, []int{1, 1, 1}, []int{pool.Applied, pool.Failed, pool.Pending})
+		require.Len(t, pool.Agents, 3)
+		assert.Equal(t, "bad", pool.Agents[0].Name, "those with trouble come first")
+		assert.Equal(t, "no port", pool.Agents[0].Error)
 	})
 }
