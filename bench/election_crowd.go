@@ -84,32 +84,39 @@ func electionCandidates(registry *child, n electionSizes) ([]electionFigure, err
 	for i, c := range group.clients {
 		byNode[c.Self().Node.String()] = i
 	}
-	leader, err := latest(watch)
+	leader, err := watch.next(30 * time.Second)
 	if err != nil {
 		return nil, err
 	}
+	again := 0 // claims while a leader lived: this machine is too busy then
 	var took []time.Duration
 	var before, after sizes
 	for range elections {
+		for ; len(watch.claims) > 0; again++ {
+			leader = <-watch.claims
+		}
 		<-watch.read // from here on
 		at := time.Now()
 		group.clients[byNode[leader.node.String()]].Close()
 		if leader, err = watch.next(10 * time.Second); err != nil {
 			return nil, err
 		}
+		for ; leader.at.Before(at); again++ {
+			if leader, err = watch.next(10 * time.Second); err != nil {
+				return nil, err
+			}
+		}
 		took = append(took, leader.at.Sub(at))
 		time.Sleep(3 * election.LAN.Silence)
 		before = append(before, leader.publishes)
 		after = append(after, <-watch.read-leader.publishes)
-		if again := len(watch.claims); again > 0 {
-			return nil, fmt.Errorf("%d more claims while the leader lived: this machine is too busy for %d members", again, n.Candidates)
-		}
 	}
 	median, _, worst := spread(took)
 	return []electionFigure{
 		{Figure: fmt.Sprintf("publishes up to the claim of %d, mean of %d", n.Candidates, elections), Value: before.mean()},
 		{Figure: "the same, most", Value: before.most(), Target: 40},
-		{Figure: "candidacies for the succession after it, mean", Value: after.mean()},
+		{Figure: "publishes for the succession after it, mean", Value: after.mean()},
+		{Figure: "claims while a leader lived", Value: float64(again)},
 		{Figure: "crash to claim, median", Value: median, Unit: "ms"},
 		{Figure: "the same, worst", Value: worst, Unit: "ms"},
 	}, nil
@@ -125,13 +132,4 @@ func (s sizes) mean() float64 {
 		sum += n
 	}
 	return float64(sum) / float64(len(s))
-}
-
-// latest is the last claim so far.
-func latest(w *electionWatch) (c electionClaim, err error) {
-	for {
-		if c, err = w.next(30 * time.Second); err != nil || len(w.claims) == 0 {
-			return c, err
-		}
-	}
 }
