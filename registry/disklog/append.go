@@ -105,6 +105,7 @@ func (l *Log) reclaim() {
 	l.using.Go(func() {
 		defer l.reclaiming.Store(false)
 		err := l.alarm.guard(func() error {
+			l.committer.bury() // or it would keep what the last moment had
 			return l.db.Compact(l.ctx, []byte{kindIndex}, []byte{kindRecord + 1}, false)
 		})
 		if err != nil && l.ctx.Err() == nil {
