@@ -25,11 +25,12 @@ const (
 	OpInfo      Op = "info"
 	OpNodes     Op = "nodes"
 	OpTopics    Op = "topics"
+	OpOperate   Op = "operate" // what operators ask, besides set_fence
 )
 
 // Ops lists all operations.
 func Ops() []Op {
-	return []Op{OpConnect, OpPublish, OpSubscribe, OpFence, OpSetFence, OpJoin, OpJoined, OpInbox, OpClear, OpInfo, OpNodes, OpTopics}
+	return []Op{OpConnect, OpPublish, OpSubscribe, OpFence, OpSetFence, OpJoin, OpJoined, OpInbox, OpClear, OpInfo, OpNodes, OpTopics, OpOperate}
 }
 
 var opOf = map[registry.Op]Op{
@@ -45,6 +46,7 @@ var opOf = map[registry.Op]Op{
 	registry.OpGetInfo:    OpInfo,
 	registry.OpGetNodes:   OpNodes,
 	registry.OpGetTopics:  OpTopics,
+	registry.OpOperate:    OpOperate,
 }
 
 // Failure says which operations are to be refused, and how.

@@ -105,6 +105,12 @@ func TestFailures(t *testing.T) {
 			return nil
 		},
 	}
+	calls[fakeregistry.OpOperate] = func(ctx context.Context, c *client.Client) error {
+		for _, err := range c.Keys(ctx) {
+			return err
+		}
+		return nil
+	}
 	for _, op := range fakeregistry.Ops() {
 		call, ok := calls[op]
 		if op == fakeregistry.OpConnect {

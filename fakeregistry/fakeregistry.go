@@ -46,6 +46,10 @@ type Options struct {
 	Limits    registry.Limits
 	Access    registry.AccessFunc // nil lets everybody do everything
 
+	// Admission says who has a session. With a mode that does not let in everybody,
+	// a nil Access is registry.AccessByLabel.
+	Admission registry.Admission
+
 	// Addr is where Listen and Start listen: a loopback address, by default
 	// 127.0.0.1 and any free port.
 	Addr string

@@ -2,9 +2,11 @@ package fakeregistry
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +88,7 @@ func (r *Registry) launch(empty bool) error {
 		Key:         x.key.Key,
 		Successions: r.chain,
 		Access:      x.access,
+		Admission:   r.admission(),
 		Limits:      r.limits,
 		Now:         r.now,
 		Software:    "pilotgo fakeregistry",
@@ -114,10 +117,21 @@ func (x *run) access(ctx context.Context, q registry.Request) error {
 	if q.Right == registry.RightAdmit {
 		x.people.meet(q.Node, q.Addr, q.Name)
 	}
-	if x.o.Access == nil {
-		return nil
+	switch {
+	case x.o.Access != nil:
+		return x.o.Access(ctx, q)
+	case x.o.Admission.Mode != registry.AdmitOpen:
+		return registry.AccessByLabel(ctx, q)
 	}
-	return x.o.Access(ctx, q)
+	return nil
+}
+
+// admission lets in the fake itself, too.
+func (r *Registry) admission() registry.Admission {
+	a := r.o.Admission
+	own := Key(injectorNode).Public().(ed25519.PublicKey)
+	a.Operators = append(slices.Clone(a.Operators), protocol.KeyHashOf(own))
+	return a
 }
 
 // crash makes the registry silent from this moment on and takes it down.

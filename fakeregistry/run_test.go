@@ -2,6 +2,7 @@ package fakeregistry_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,5 +261,35 @@ func TestEventsTellWhatHappened(t *testing.T) {
 			"    0.080s fault      partition a <-> registry",
 		}, lines)
 		require.Len(t, reg.Events(fakeregistry.EventAccept, fakeregistry.EventDeliver), 2)
+	})
+}
+
+// Admission is that of a real registry: a test can let its nodes join with tokens.
+func TestAdmission(t *testing.T) {
+	root := fakeregistry.Key("root").Public().(ed25519.PublicKey)
+	o := fakeregistry.Options{Latency: latency, Admission: registry.Admission{
+		Mode: registry.AdmitToken, Operators: []protocol.KeyHash{protocol.KeyHashOf(root)},
+	}}
+	bubbleWith(t, o, func(t *testing.T, reg *fakeregistry.Registry) {
+		operator := join(t, reg, "root")
+		addr, a := options(reg, "a")
+		_, err := client.Dial(t.Context(), addr, a)
+		require.ErrorIs(t, err, protocol.ErrNotAdmitted)
+		a.Token, _, err = operator.CreateToken(t.Context(), client.TokenOptions{Uses: 1})
+		require.NoError(t, err)
+		c, err := client.Dial(t.Context(), addr, a)
+		require.NoError(t, err)
+		defer c.Close()
+		publish(t, c, "t", "x")
+		for _, err := range c.Tokens(t.Context()) {
+			require.ErrorIs(t, err, protocol.ErrDenied)
+		}
+		_, err = reg.Inject(t.Context(), fakeregistry.Raw{Sender: 7, Topic: "t", Payload: []byte("y")})
+		require.NoError(t, err)
+		require.Len(t, reg.Messages("t"), 2)
+
+		// A log that is kept knows who was let in.
+		require.NoError(t, reg.Restart())
+		publish(t, c, "t", "z")
 	})
 }
