@@ -244,6 +244,7 @@ func (a *attempt) failed(err error) {
 // Error codes of JetStream that package jetstream does not name.
 const (
 	codeExceeded    = 10002
+	codeUnavailable = 10008
 	codeResources   = 10023
 	codeStorage     = 10047
 	codeStoreFailed = 10077

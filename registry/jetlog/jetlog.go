@@ -124,7 +124,8 @@ var _ registry.SharedLog = (*Log)(nil)
 
 // Open connects to a cluster and opens the log there, or makes it. url is one or
 // several nats:// URLs of the cluster's servers, with commas between them. ctx
-// bounds Open, which reads all that the log retains.
+// bounds Open, which waits for the cluster to have leaders (without a deadline of
+// ctx half a minute) and reads all that the log retains.
 //
 // A stream of that name that pilotgo did not make is refused.
 func Open(ctx context.Context, url string, o Options) (*Log, error) {
@@ -150,7 +151,7 @@ func (l *Log) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := l.streams(ctx)
+	log, err := l.ready(ctx)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,30 @@ const (
 	madeState = "state 1"
 )
 
+// ready opens the streams once the cluster answers: one that just starts, or has
+// lost its leader, drops questions.
+func (l *Log) ready(ctx context.Context) (*jetstream.StreamInfo, error) {
+	const each, all = 2 * time.Second, 30 * time.Second
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, all)
+		defer cancel()
+	}
+	for {
+		once, cancel := context.WithTimeout(ctx, each)
+		info, err := l.streams(once)
+		if passing := err != nil && once.Err() != nil || unsent(err) || errorCode(err) == codeUnavailable; !passing {
+			cancel()
+			return info, err
+		}
+		<-once.Done() // not more often
+		cancel()
+		if ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
 // streams opens both streams, and makes those that are not there.
 func (l *Log) streams(ctx context.Context) (*jetstream.StreamInfo, error) {
 	log := jetstream.StreamConfig{
