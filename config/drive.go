@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -91,6 +92,10 @@ const (
 	lookSeldom = 15 * time.Second
 )
 
+// keepAlive is when progress is written again that has not changed, so that
+// retention does not take it.
+const keepAlive = 24 * time.Hour
+
 // run looks, decides and writes until the rollout is over.
 func (d *driver) run(ctx context.Context) (st RolloutStatus, err error) {
 	if d.clock, err = d.s.registryClock(ctx); err != nil {
@@ -100,6 +105,11 @@ func (d *driver) run(ctx context.Context) (st RolloutStatus, err error) {
 		r, err := d.s.rolling(ctx)
 		if err != nil {
 			return st, err
+		}
+		if r.Progress.Version != d.version {
+			st.Version, st.State, st.Reason = d.version, RolloutSuperseded, fmt.Sprintf("version %d is rolled out", r.Progress.Version)
+			d.show(st)
+			return st, nil
 		}
 		if st, err = d.look(ctx, r); err != nil || st.State.Over() {
 			return st, err
@@ -128,13 +138,15 @@ func (d *driver) look(ctx context.Context, r rolling) (RolloutStatus, error) {
 	if err != nil {
 		return st, err
 	}
-	if r.Progress.Since.IsZero() {
-		return d.step(ctx, r, &c, 0)
-	}
 	st.Reached = r.Progress.reach(&c, r.staged.Time)
 	d.show(st)
-	if r.Progress.State != RolloutRunning {
+	switch {
+	case !r.at.IsZero() && d.clock.now().Sub(r.at) > keepAlive:
+		return st, d.overtaken(d.s.write(ctx, &r.Progress, r.fence, &d.write))
+	case r.Progress.State != RolloutRunning:
 		return st, nil
+	case r.Progress.Since.IsZero():
+		return d.step(ctx, r, &c, 0)
 	}
 	switch v, why := r.plan.judge(&r.Progress, st.Reached, d.clock.now()); v {
 	case advance:

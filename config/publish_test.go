@@ -103,6 +103,7 @@ func TestTwoWritersOneVersion(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		writers := []*config.Swarm{join(t, reg, "a"), join(t, reg, "b")}
 		reader := join(t, reg, "r")
+		agents := []*agent{follow(t, reg, "x"), follow(t, reg, "y"), follow(t, reg, "z")}
 		for round := uint64(1); round <= 100; round++ {
 			var errs [2]error
 			var all sync.WaitGroup
@@ -129,6 +130,12 @@ func TestTwoWritersOneVersion(t *testing.T) {
 			require.Equal(t, fmt.Sprintf(`{"round":%d,"by":%d}`, round, winner), string(d.Config))
 		}
 		require.Len(t, reg.Messages(topic), 100)
+		settle()
+		last, err := reader.Get(t.Context(), 100)
+		require.NoError(t, err)
+		for _, a := range agents {
+			require.Equal(t, string(last.Config), a.content())
+		}
 	})
 }
 

@@ -120,17 +120,23 @@ func (s *Swarm) mayStart(ctx context.Context, h head, plan *Plan) error {
 	return nil
 }
 
+// written is progress as it stands in the log.
+type written struct {
+	Progress
+	at time.Time
+}
+
 // progress is the newest of all rollouts, zero if there is none, and the fence to
 // write the next one under.
-func (s *Swarm) progress(ctx context.Context) (p Progress, f client.FenceState, err error) {
+func (s *Swarm) progress(ctx context.Context) (p written, f client.FenceState, err error) {
 	err = s.steady(ctx, func() error {
-		p = Progress{}
+		p = written{}
 		if f, err = s.conn.Fence(ctx, s.rollout); err != nil {
 			return err
 		}
 		return s.read(ctx, s.rollout, func(m *protocol.Message, _ protocol.EpochID) bool {
 			if next := progressOf(m); next != nil && m.Seq <= f.S {
-				p = *next
+				p = written{*next, m.Time.Time()}
 			}
 			return m.Seq < f.S
 		}, client.FromAll())
@@ -160,7 +166,7 @@ func (s *Swarm) write(ctx context.Context, p *Progress, f client.FenceState, o *
 // rolling is a rollout as it stands in the log.
 type rolling struct {
 	head
-	Progress
+	written
 	fence client.FenceState // of the progress
 	plan  Plan
 }
@@ -174,7 +180,7 @@ func (s *Swarm) rolling(ctx context.Context) (r rolling, err error) {
 	if r.head, err = s.head(ctx); err != nil {
 		return r, err
 	}
-	if r.Progress, r.fence, err = s.progress(ctx); err != nil {
+	if r.written, r.fence, err = s.progress(ctx); err != nil {
 		return r, err
 	}
 	if r.staged == nil {
@@ -249,7 +255,9 @@ func (s *Swarm) setRollout(ctx context.Context, state RolloutState, o *RolloutOp
 	if err != nil || r.Progress.State == state {
 		return err
 	}
-	if r.Progress.Since, err = s.now(ctx); err != nil {
+	if r.Progress.Since.IsZero() { // it has not begun, and does not by this
+		r.Progress.Share, r.Progress.Labels = 0, nil
+	} else if r.Progress.Since, err = s.now(ctx); err != nil {
 		return s.errorf("rollout", err)
 	}
 	r.Progress.State, r.Progress.Reason = state, o.Reason

@@ -277,7 +277,7 @@ func TestPauseResumeAbort(t *testing.T) {
 		canaries := running(all, 2)
 		require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{Reason: "lunch"}))
 		require.NoError(t, s.PauseRollout(t.Context(), none))
-		pass(5 * time.Hour)
+		pass(time.Hour)
 		require.Equal(t, canaries, running(all, 2))
 		require.Equal(t, "lunch", rollout(t, s).Reason)
 		require.NoError(t, s.ResumeRollout(t.Context(), none))
@@ -293,6 +293,65 @@ func TestPauseResumeAbort(t *testing.T) {
 		require.Equal(t, "aborted", d.end.Reason)
 		_, err = s.AbortRollout(t.Context(), none)
 		require.ErrorIs(t, err, protocol.ErrNotFound)
+	})
+}
+
+// A pause before anything has begun does not begin it.
+func TestARolloutMayBePausedBeforeItBegins(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{}))
+		drive(t, join(t, reg, "driver"), config.DriveOptions{})
+		pass(30 * time.Minute)
+		require.Equal(t, 10, running(all, 1))
+		require.Equal(t, config.RolloutPaused, rollout(t, s).State)
+		require.NoError(t, s.ResumeRollout(t.Context(), config.RolloutOptions{}))
+		pass(time.Minute)
+		require.Zero(t, rollout(t, s).Step)
+		require.Equal(t, rollout(t, s).Reached.All, running(all, 2))
+		require.NotZero(t, running(all, 2))
+	})
+}
+
+// Progress that does not change is written again, before it is too old to be kept.
+func TestProgressIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, _ := fleet(t, reg)
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{Reason: "holidays"}))
+		before := reg.Messages(rolloutTopic)[0]
+		reg.SetClock(25 * time.Hour)
+		drive(t, join(t, reg, "driver"), config.DriveOptions{})
+		pass(time.Minute)
+		list := reg.Messages(rolloutTopic)
+		require.Len(t, list, 2, "of two nodes, once")
+		require.Equal(t, fakeregistry.NodeID("driver"), list[1].Sender)
+		require.Greater(t, list[1].Time, before.Time)
+		st := rollout(t, s)
+		require.Equal(t, config.RolloutPaused, st.State)
+		require.Equal(t, "holidays", st.Reason)
+	})
+}
+
+func TestARolloutGivesWayToTheNext(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, _ := fleet(t, reg)
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		d := drive(t, join(t, reg, "driver"), config.DriveOptions{})
+		pass(time.Minute)
+		_, err = s.AbortRollout(t.Context(), config.RolloutOptions{})
+		require.NoError(t, err)
+		bold := plan
+		bold.MaxUnhealthy = 1
+		_, err = s.StartRollout(t.Context(), []byte(`{"v":4}`), bold, config.PublishOptions{})
+		require.NoError(t, err)
+		require.NoError(t, <-d.done)
+		require.True(t, d.end.State.Over())
+		require.Equal(t, uint64(2), d.end.Version)
 	})
 }
 
