@@ -91,7 +91,7 @@ type Limits struct {
 	Unproven int
 
 	// Source is how many handshakes a second a listener takes from one address (of
-	// IPv6, one /64), and five times as many at once; no limit by default. Above it,
+	// IPv6, one /64), and five times as many at once, 200 by default. Above it,
 	// clients pay a round trip more, to show that the address is theirs, and above
 	// twice it they are refused with ErrNotConnected. Loopback is not limited.
 	Source int
@@ -118,6 +118,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.Frame, 1<<20+64<<10)
 	fill(&l.Queue, 256<<10)
 	fill(&l.Unproven, 256)
+	fill(&l.Source, 200)
 	fillTime(&l.Handshake, 5*time.Second)
 	fillTime(&l.KeepAlive, 5*time.Second)
 	fillTime(&l.Idle, 15*time.Second)
