@@ -1,0 +1,109 @@
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/client"
+)
+
+// programs are built once for all tests.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "pilotgo-programs") //nolint:usetesting // it outlives the test that asks first
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/...")
+	cmd.Dir = ".."
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return out.String(), err
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := programs(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// program is the path of one of the programs.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := programs()
+	require.NoError(t, err, dir)
+	return filepath.Join(dir, name)
+}
+
+// process is a registry that is a process, at an address that stays the same.
+type process struct {
+	t    *testing.T
+	addr string
+	home string
+	args []string
+
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+}
+
+// registryProcess starts a registry at a free port of the loopback address.
+func registryProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &process{t: t, addr: pc.LocalAddr().String(), home: t.TempDir(), args: args}
+	require.NoError(t, pc.Close())
+	p.start()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("the registry said:\n%s", p.stderr.String())
+		}
+	})
+	return p
+}
+
+// start returns when the registry takes sessions.
+func (p *process) start() {
+	p.t.Helper()
+	p.cmd = exec.Command(program(p.t, "pilotgo-registry"), append([]string{"registry", "serve", "--listen", p.addr, "--print-addr"}, p.args...)...)
+	p.cmd.Env = append(os.Environ(), "PILOT_HOME="+p.home)
+	p.cmd.Stderr = &p.stderr
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(p.t, err)
+	require.NoError(p.t, p.cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(p.t, err, "the registry ended: %s", p.stderr.String())
+	require.Equal(p.t, p.addr+"\n", line)
+}
+
+// kill ends the registry as a crash of its machine's power would end a process.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+	p.cmd = nil
+}
+
+// dial connects a node with a new identity, which lasts as long as the test.
+func (p *process) dial(name string) *client.Client {
+	p.t.Helper()
+	c, err := client.Dial(p.t.Context(), p.addr, client.Options{Home: p.t.TempDir(), Name: name})
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { c.Close() })
+	return c
+}
