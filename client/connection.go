@@ -98,6 +98,9 @@ func (n *connection) hello(ctx context.Context) error {
 		if f.Node != n.c.self.Node {
 			return protocol.Errorf(protocol.ErrMalformed, "the registry took this node for %d", f.Node)
 		}
+		if err := n.sameLog(f.Epoch); err != nil {
+			return err
+		}
 		n.welcome = f
 		ch.SetMaxFrame(f.Limits.MaxPageFrame())
 		return nil
@@ -105,6 +108,16 @@ func (n *connection) hello(ctx context.Context) error {
 		return f.Err()
 	}
 	return protocol.Errorf(protocol.ErrMalformed, "hello answered by a frame of type %d", f.Type())
+}
+
+// sameLog is the error of an address that leads to another log than the client's
+// other addresses: its epoch is not the known one and did not begin after it.
+func (n *connection) sameLog(epoch protocol.Epoch) error {
+	known := n.c.epoch
+	if len(n.c.addrs) < 2 || known.ID == 0 || known.ID == epoch.ID || epoch.Born > known.Born {
+		return nil
+	}
+	return protocol.Errorf(protocol.ErrWrongEpoch, "%s serves another log than the other addresses: epoch %v, not %v", n.addr, epoch.ID, known.ID)
 }
 
 var errMute = protocol.Errorf(protocol.ErrTimeout, "no answer within %v", replyTime)

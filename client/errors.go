@@ -17,6 +17,7 @@ var errClosed = fmt.Errorf("%w: %w", protocol.Errorf(protocol.ErrClosed, "client
 var hardCodes = []protocol.Code{
 	protocol.ErrWrongKey, protocol.ErrNodeIDTaken, protocol.ErrNotAdmitted,
 	protocol.ErrVersion, protocol.ErrDenied, protocol.ErrInvalid, protocol.ErrUnsupported,
+	protocol.ErrWrongEpoch, // another log behind one of the addresses
 }
 
 func isHard(err error) bool { return slices.Contains(hardCodes, protocol.CodeOf(err)) }
