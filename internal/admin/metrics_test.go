@@ -1,7 +1,10 @@
 package admin_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,4 +105,33 @@ func TestRatesAreBounded(t *testing.T) {
 	r := m.Rates()
 	assert.LessOrEqual(t, len(r), 10_001)
 	assert.Contains(t, r, "election:workers")
+}
+
+// What the dashboard asks for is there.
+func TestTheDashboardKnowsTheMetrics(t *testing.T) {
+	text, err := os.ReadFile("../../docs/deploy/grafana.json")
+	require.NoError(t, err)
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &board))
+	m := metrics()
+	o := m.Observer()
+	o.Published(1, 0)
+	o.Event(registry.Event{Kind: registry.EventSessionClosed})
+	have := get(m.Handler(), "/metrics").Body.String()
+	name := regexp.MustCompile(`(?:pilotgo_registry|process|go)_[a-z_]+`)
+	asked := 0
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			for _, n := range name.FindAllString(target.Expr, -1) {
+				asked++
+				assert.Contains(t, have, "\n"+n, "panel %q", p.Title)
+			}
+		}
+	}
+	require.NotZero(t, asked)
 }
