@@ -68,6 +68,8 @@ func TestAnObserverIsToldOfAllThatHappens(t *testing.T) {
 		time.Sleep(time.Second)
 		p.close()
 		time.Sleep(time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 
 		assert.Equal(t, 5, s.published)
 		assert.Equal(t, 5, s.stored)

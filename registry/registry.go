@@ -28,6 +28,10 @@ type Options struct {
 	Key         ed25519.PrivateKey
 	Successions []protocol.Succession
 
+	// TicketKey lets registries of one log resume each other's sessions; zero is
+	// one of this registry's own.
+	TicketKey [32]byte
+
 	// Admission says who has a session. Where it lets in everybody and Access is
 	// nil, everybody may do everything, operators' work included, which is refused
 	// for sockets that others than this machine reach.
@@ -228,6 +232,7 @@ func (r *Registry) linkConfig() link.Config {
 	return link.Config{
 		Identity:    link.Identity{Key: r.o.Key},
 		Successions: r.o.Successions,
+		TicketKey:   r.o.TicketKey,
 		Logger:      r.o.Logger,
 		Limits: link.Limits{
 			// More than subscriptions, or one too many would wait and not be refused.

@@ -82,7 +82,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	}
 	defer log.Close()
 	options := registry.Options{
-		Log: log, Key: log.Key(), Successions: log.Successions(), Admission: gate.admission, Access: gate.access(), Limits: o.limits.Limits,
+		Log: log, Key: log.Key(), Successions: log.Successions(), TicketKey: log.TicketKey(), Admission: gate.admission, Access: gate.access(), Limits: o.limits.Limits,
 		Software: "pilotgo " + version(), Logger: a.logger(),
 	}
 	var operator extras.Operator

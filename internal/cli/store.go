@@ -30,11 +30,19 @@ const memoryStore = "memory"
 type storeOptions struct {
 	name   string // empty = the default folder
 	rotate bool
+
+	cluster extras.StoreOptions
 }
 
 func (o *storeOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.name, "store", "", "where the log is kept: a folder (default $PILOT_HOME/.pilot/pilotgo/registry), or memory")
+	f.StringVar(&o.name, "store", "", "where the log is kept: a folder (default $PILOT_HOME/.pilot/pilotgo/registry), memory, or nats:// addresses with commas between")
 	f.BoolVar(&o.rotate, "rotate-key", false, "begin with a new identity key, which the one before signs, so that clients follow")
+	f.StringVar(&o.cluster.Stream, "store-stream", "", "name of the log's stream on NATS (default PILOTGO)")
+	f.IntVar(&o.cluster.Replicas, "store-replicas", 0, "on how many NATS servers a new log is kept (default 3, where as many are named, else 1)")
+	f.StringVar(&o.cluster.Creds, "store-creds", "", "file with the credentials for NATS")
+	f.StringVar(&o.cluster.CA, "store-ca", "", "file with the certificates that NATS servers must be signed by")
+	f.StringVar(&o.cluster.Cert, "store-cert", "", "file with this registry's certificate for NATS")
+	f.StringVar(&o.cluster.Key, "store-key", "", "file with the key of that")
 }
 
 // shown is what a store is called in front of people.
@@ -52,6 +60,7 @@ type memoryLog struct {
 func (l *memoryLog) Key() ed25519.PrivateKey            { return l.key.Key }
 func (l *memoryLog) SetKey(ed25519.PrivateKey) error    { return errors.ErrUnsupported }
 func (l *memoryLog) Successions() []protocol.Succession { return nil }
+func (l *memoryLog) TicketKey() (zero [32]byte)         { return zero }
 
 // memoryKey is the key of the memory registry at this address: one that comes
 // back is a new log under the same key.
@@ -70,7 +79,8 @@ func (a *app) openLog(ctx context.Context, o storeOptions, listen string) (extra
 		key, err := link.LoadOrMakeKeyFile(a.memoryKey(listen))
 		return &memoryLog{memlog.New(memlog.Options{}), key}, err
 	}
-	s, err := a.extras.OpenStore(ctx, o.shown(a), extras.StoreOptions{Logger: a.logger()})
+	o.cluster.Logger = a.logger()
+	s, err := a.extras.OpenStore(ctx, o.shown(a), o.cluster)
 	if err != nil {
 		return nil, storeError(err)
 	}

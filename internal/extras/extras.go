@@ -32,9 +32,14 @@ type Set struct {
 	NewOperator func() Operator
 }
 
-// StoreOptions are those of a store.
+// StoreOptions are those of a store. All but the logger are for NATS clusters.
 type StoreOptions struct {
 	Logger *slog.Logger
+
+	Stream        string // the name of the log's stream
+	Replicas      int    // 0: three where as many servers are named, else one
+	Creds         string // file with user JWT and key
+	CA, Cert, Key string // files for TLS
 }
 
 // Store is a durable log with the identity that belongs to it.
@@ -43,6 +48,7 @@ type Store interface {
 	Key() ed25519.PrivateKey
 	SetKey(ed25519.PrivateKey) error
 	Successions() []protocol.Succession
+	TicketKey() [32]byte // zero: the registry's own
 }
 
 // Exporter is a store that can be written out, and copied while it is in use.

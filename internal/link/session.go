@@ -19,6 +19,11 @@ type Config struct {
 	// Identity is the key this side proves.
 	Identity Identity
 
+	// TicketKey encrypts what clients keep to resume sessions. Listeners with one
+	// identity that have it in common resume each other's sessions; zero is a key of
+	// the listener's own, changed now and then. Listener only.
+	TicketKey [32]byte
+
 	// PacketConn is the socket to use. A *net.UDPConn is used as it is. Nil is
 	// a socket of the session's own (client only). One socket serves one
 	// listener or one session at a time; it is never closed by this package.

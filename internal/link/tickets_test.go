@@ -246,3 +246,37 @@ func FuzzParseTicket(f *testing.F) {
 	f.Add([]byte("pilotgo ticket 1\n" + strings.Repeat("\x00", 40)))
 	f.Fuzz(func(t *testing.T, b []byte) { link.ParseTicket(b) })
 }
+
+// A registry that comes back, or another of the same log, resumes sessions if it
+// has the same ticket key.
+func TestListenersWithOneTicketKeyResumeEachOthersSessions(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		first, second [32]byte
+		want          bool
+	}{
+		{"the same", [32]byte{7}, [32]byte{7}, true},
+		{"different", [32]byte{7}, [32]byte{8}, false},
+		{"their own", [32]byte{}, [32]byte{}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *simnet.Network) {
+				registry, node := link.NewIdentity(), link.NewIdentity()
+				pins, tickets := link.MemoryPins(), link.MemoryTickets()
+				come := func(key [32]byte) bool {
+					pc := n.Listen("registry")
+					defer pc.Close()
+					l, err := link.Listen(pc, link.Config{Identity: registry, TicketKey: key})
+					require.NoError(t, err)
+					defer l.Close()
+					accepted := make(chan *link.Session, 1)
+					serve(l, func(s *link.Session) { accepted <- s })
+					did, _ := resumed(t, n, accepted, link.Config{Identity: node, Pins: pins, Tickets: tickets})
+					return did
+				}
+				require.False(t, come(test.first))
+				require.Equal(t, test.want, come(test.second))
+			})
+		})
+	}
+}

@@ -93,7 +93,7 @@ func serverTLS(c Config) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{
+	conf := &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		NextProtos:   []string{protocol.ALPN},
 		Certificates: []tls.Certificate{cert},
@@ -105,7 +105,11 @@ func serverTLS(c Config) (*tls.Config, error) {
 			}
 			return nil
 		},
-	}, nil
+	}
+	if c.TicketKey != [32]byte{} {
+		conf.SetSessionTicketKeys([][32]byte{c.TicketKey})
+	}
+	return conf, nil
 }
 
 // clientTLS is for one dial. check sees the registry's key and its history.

@@ -1,7 +1,6 @@
 package stores
 
 import (
-	"context"
 	"io"
 
 	"github.com/pilotgo/pilotgo/internal/extras"
@@ -11,9 +10,7 @@ import (
 // Extras are what the larger program has.
 func Extras() extras.Set {
 	return extras.Set{
-		OpenStore: func(ctx context.Context, name string, o extras.StoreOptions) (extras.Store, error) {
-			return Open(ctx, name, Options{Logger: o.Logger})
-		},
+		OpenStore: Open,
 		CheckStore: func(folder string) (any, []string, error) {
 			r, err := disklog.Check(folder, disklog.Options{})
 			if err != nil {

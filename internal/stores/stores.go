@@ -4,28 +4,106 @@ package stores
 
 import (
 	"context"
-	"log/slog"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/pilotgo/pilotgo/protocol"
-	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/disklog"
+	"github.com/pilotgo/pilotgo/registry/jetlog"
 )
 
-// Options of a store.
-type Options struct {
-	Retention registry.Retention
-	Logger    *slog.Logger
+// Open opens a store by its name.
+func Open(ctx context.Context, name string, o extras.StoreOptions) (extras.Store, error) {
+	scheme, _, ok := strings.Cut(name, "://")
+	switch {
+	case !ok:
+		l, err := disklog.Open(name, disklog.Options{Logger: o.Logger})
+		return folder{l}, err
+	case scheme == "nats" || scheme == "tls" || scheme == "ws" || scheme == "wss":
+		return openCluster(ctx, name, o)
+	}
+	return nil, protocol.Errorf(protocol.ErrInvalid, "no store is called %q: name a folder, memory, or nats:// addresses", name)
 }
 
-// IsFolder reports whether a store of this name is a folder.
-func IsFolder(name string) bool { return !strings.Contains(name, "://") }
+// folder is a log on disk.
+type folder struct{ *disklog.Log }
 
-// Open opens a store.
-func Open(_ context.Context, name string, o Options) (extras.Store, error) {
-	if !IsFolder(name) {
-		return nil, protocol.Errorf(protocol.ErrInvalid, "no store is called %q", name)
+func (folder) TicketKey() (zero [32]byte) { return zero }
+
+// cluster is a log on NATS servers, with what all its registries have in common.
+type cluster struct {
+	*jetlog.Log
+	key     ed25519.PrivateKey
+	tickets [32]byte
+}
+
+func (c *cluster) Key() ed25519.PrivateKey { return c.key }
+
+func (c *cluster) SetKey(ed25519.PrivateKey) error {
+	return fmt.Errorf("the identity key of a cluster: %w", errors.ErrUnsupported)
+}
+
+func (c *cluster) Successions() []protocol.Succession { return nil }
+func (c *cluster) TicketKey() [32]byte                { return c.tickets }
+
+func openCluster(ctx context.Context, urls string, o extras.StoreOptions) (_ extras.Store, err error) {
+	conf, err := tlsConfig(o)
+	if err != nil {
+		return nil, err
 	}
-	return disklog.Open(name, disklog.Options{Retention: o.Retention, Logger: o.Logger})
+	replicas := o.Replicas
+	if replicas == 0 {
+		replicas = 1
+		if strings.Count(urls, ",") >= 2 {
+			replicas = 3
+		}
+	}
+	c := new(cluster)
+	c.Log, err = jetlog.Open(ctx, urls, jetlog.Options{Stream: o.Stream, Replicas: replicas, Creds: o.Creds, TLS: conf, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if c.key, err = c.Log.Key(ctx); err != nil {
+		return nil, err
+	}
+	secret, err := c.Secret(ctx, "tickets", len(c.tickets))
+	copy(c.tickets[:], secret)
+	return c, err
+}
+
+// tlsConfig is nil where nothing is said about TLS: the scheme then decides.
+func tlsConfig(o extras.StoreOptions) (*tls.Config, error) {
+	if o.CA == "" && o.Cert == "" && o.Key == "" {
+		return nil, nil
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CA != "" {
+		text, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, err
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(text) {
+			return nil, protocol.Errorf(protocol.ErrInvalid, "%s has no certificate", o.CA)
+		}
+	}
+	if o.Cert != "" || o.Key != "" {
+		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+		if err != nil {
+			return nil, err
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
 }
