@@ -250,6 +250,7 @@ func TestFullDiskRefusesPublishesAndServesReads(t *testing.T) {
 			switch f := lane.read().(type) {
 			case *protocol.Refuse:
 				got[f.N] = f.Code
+				require.Equal(t, f.Code == protocol.ErrStorageFull, f.RetryAfter > 0, "it says when to try again")
 			case *protocol.Acks:
 				require.Len(t, f.List, 1)
 				require.True(t, f.List[0].Duplicate)

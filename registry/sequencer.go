@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -18,6 +19,10 @@ const (
 	// much more than is kept of one sender on a topic, see laneItems.
 	gatherItems = 1024
 	gatherBytes = 8 << 20
+
+	// crowded is when to try again what a log had no room for: retention or an
+	// operator has to make some first.
+	crowded = 5 * time.Second
 
 	// tidyEvery is how often what is too old is dropped while nobody publishes.
 	tidyEvery = time.Minute
@@ -355,8 +360,11 @@ func (q *sequencer) append(batch *Batch) error {
 func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 	told := refusal(err, protocol.ErrInternal)
 	j.lost = j.lost || told.Code == protocol.ErrUnknownOutcome
-	if told.Code == protocol.ErrClosed {
+	switch told.Code {
+	case protocol.ErrClosed:
 		told = drainRefusal() // the log was closed before the registry
+	case protocol.ErrStorageFull:
+		told.RetryAfter = cmp.Or(told.RetryAfter, crowded)
 	}
 	if j.change != nil {
 		j.err = j.change(q.broker, now)
