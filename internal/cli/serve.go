@@ -117,11 +117,44 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if err := a.announce(o.printAddr, where); err != nil && !errors.Is(err, errReaderGone) {
 		return err
 	}
-	a.watch(ctx, gate, r)
-	<-ctx.Done()
+	serving, cancel := whileItLives(ctx, log)
+	defer cancel()
+	a.watch(serving, gate, r)
+	<-serving.Done()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPatience)
 	defer cancel()
-	return r.Shutdown(drain)
+	err = r.Shutdown(drain)
+	if ctx.Err() == nil {
+		return logFailed(context.Cause(serving))
+	}
+	return err
+}
+
+// whileItLives is a context that also ends when the store has failed, with what
+// it says about that.
+func whileItLives(ctx context.Context, store extras.Store) (context.Context, context.CancelFunc) {
+	m, ok := store.(extras.Mortal)
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-m.Failed():
+			end(m.Ready())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { end(nil) }
+}
+
+// logFailed is why a registry ends by itself: only a process that begins anew
+// can tell what its disk holds.
+func logFailed(err error) error {
+	return &failure{
+		code: codeIO, message: err.Error(), exit: exitError, cause: err,
+		hint: "what is under a supervisor comes back by itself; if it fails again look at the disk, its mount and its space",
+	}
 }
 
 // drainPatience is how long what is under way may take to end.

@@ -57,6 +57,16 @@ type Exporter interface {
 	Backup(folder string) error
 }
 
+// Mortal is a store that can stop taking anything, for a while or for good,
+// while reads of it go on.
+type Mortal interface {
+	// Ready tells why the store takes nothing now; nil when it does.
+	Ready() error
+
+	// Failed is closed when it takes nothing until its process has ended.
+	Failed() <-chan struct{}
+}
+
 // Operator counts what a registry does and shows it to operators. It is made
 // before the registry, which takes its observer, and closed after it.
 type Operator interface {

@@ -51,12 +51,20 @@ func (o *operator) Start(about extras.OperatorOptions) (http.Handler, error) {
 	var err error
 	o.server, err = admin.New(admin.Options{
 		Snapshot: o.watcher.Snapshot, Metrics: o.metrics.Handler(), Token: about.Token, Backup: backup,
-		Ready: func(ctx context.Context) error {
-			_, err := about.Conn.Info(ctx)
-			return err
-		},
+		Ready: func(ctx context.Context) error { return ready(ctx, &about) },
 	})
 	return o.server, err
+}
+
+// ready asks over the network, as a client would, and then the log.
+func ready(ctx context.Context, about *extras.OperatorOptions) error {
+	if _, err := about.Conn.Info(ctx); err != nil {
+		return err
+	}
+	if m, ok := about.Log.(extras.Mortal); ok {
+		return m.Ready()
+	}
+	return nil
 }
 
 func (o *operator) Close() error {

@@ -321,6 +321,27 @@ func (l *Log) writable() error {
 	return nil
 }
 
+// Failed is closed when the disk has failed: see FailedError, which Ready
+// returns from then on. Who serves the log does best to end its process then.
+func (l *Log) Failed() <-chan struct{} { return l.alarm.failed }
+
+// Ready tells why Append would be refused now whatever it brings; nil when it
+// would not. It does not wait for the disk's writes.
+func (l *Log) Ready() error {
+	if !l.writing.TryLock() {
+		// A change is under way, which was not refused unless the disk fails under it.
+		if failed := l.alarm.err.Load(); failed != nil {
+			return failed
+		}
+		return nil
+	}
+	defer l.writing.Unlock()
+	if err := l.writable(); err != nil {
+		return err
+	}
+	return l.room.check(0)
+}
+
 // row tells of a row that could not be read, or is not what was written.
 func (l *Log) row(what string, err error) error {
 	switch {

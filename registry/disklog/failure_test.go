@@ -78,9 +78,12 @@ func TestADiskThatRefusesToWrite(t *testing.T) {
 			for range 30 {
 				both(t, l, m, w.next())
 			}
+			require.NoError(t, l.Ready())
 			b.broken.Store(true)
 			want, err := untilRefused(t, l, m, w)
+			<-l.Failed()
 			var failed *disklog.FailedError
+			require.ErrorAs(t, l.Ready(), &failed)
 			require.ErrorAs(t, err, &failed)
 			require.ErrorContains(t, err, "restart the registry")
 

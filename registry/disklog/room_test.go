@@ -139,19 +139,23 @@ func TestAFullDiskRefusesAppendsAndReads(t *testing.T) {
 	for range 30 {
 		both(t, l, m, w.next())
 	}
+	require.NoError(t, l.Ready())
 	fs.set(reserve - 1)
 	for range 3 {
+		require.ErrorIs(t, l.Ready(), protocol.ErrStorageFull)
 		refused(t, l, w)
 	}
 	both(t, l, m, func(l registry.Log) error { return l.Purge("a", w.seq) })
 	both(t, l, m, func(l registry.Log) error { return l.Expire(w.now + 1e9) })
 	require.Equal(t, print(t, m), print(t, l))
 	fs.set(1 << 30)
+	require.NoError(t, l.Ready())
 	for range 30 {
 		both(t, l, m, w.next())
 	}
 	require.Equal(t, print(t, m), print(t, l))
 	closeLog(t, l)
+	require.ErrorIs(t, l.Ready(), protocol.ErrClosed)
 	require.Equal(t, print(t, m), print(t, openLog(t, "log", o)))
 }
 
