@@ -152,7 +152,7 @@ type report struct {
 type Change struct {
 	Kind    ChangeKind
 	Version uint64
-	Reason  string // of ChangeRejected and ChangeFailed
+	Reason  string // of ChangeRejected, ChangeFailed and ChangeVoid
 }
 
 // ChangeKind is what happened.
@@ -172,13 +172,14 @@ const (
 	ChangeBehind                           // the registry knows no version as high as this one
 	ChangeEpoch                            // the registry's log was lost or replaced
 	ChangeGap                              // messages left the log before they were read
+	ChangeVoid                             // a message counts for nothing; Version is 0
 )
 
 var changeNames = [...]string{
 	ChangeAnnounced: "announced", ChangeApplied: "applied", ChangeRolledBack: "rolled back",
 	ChangeRejected: "rejected", ChangeFailed: "failed", ChangeSuperseded: "superseded", ChangeHeld: "held",
 	ChangePinned: "pinned", ChangeUnpinned: "unpinned", ChangeBehind: "registry behind",
-	ChangeEpoch: "new epoch", ChangeGap: "gap",
+	ChangeEpoch: "new epoch", ChangeGap: "gap", ChangeVoid: "void message",
 }
 
 func (k ChangeKind) String() string {

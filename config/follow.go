@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
@@ -264,7 +265,9 @@ func (f *follower) do(ctx context.Context, a action) {
 		f.log(a.Change)
 		f.o.Notify(a.Change)
 	case voided:
-		f.s.o.Logger.Warn("config message is void", "swarm", f.s.name, "seq", a.Seq, "sender", a.Sender, "why", a.Void)
+		f.reports.void.Add(1)
+		f.s.o.Logger.Warn("config message is void", "swarm", f.s.name, "seq", a.Seq, "sender", a.Sender, "why", a.Void.String())
+		f.o.Notify(Change{Kind: ChangeVoid, Reason: fmt.Sprintf("seq %d of %s: %s", a.Seq, a.Sender, a.Void.String())})
 	}
 }
 
@@ -441,6 +444,7 @@ type reporter struct {
 	f    *follower
 	next chan report // holds one
 	n    uint64
+	void atomic.Uint64
 }
 
 // tell replaces a report that is not on its way yet.
@@ -502,7 +506,7 @@ func (r *reporter) message(next report) []byte {
 		State: next.State, Version: next.Version, Error: cut(next.Error),
 		Pinned: next.Pinned, Held: next.Held, Behind: next.Behind,
 		At: r.f.s.o.WallClock(), Every: r.f.o.ReportEvery, Labels: r.f.o.Labels,
-		Instance: self.Instance.String(), Number: r.n,
+		Void: r.void.Load(), Instance: self.Instance.String(), Number: r.n,
 	}
 	return m.Append(nil)
 }

@@ -486,6 +486,7 @@ func TestVoidMessagesAreNotApplied(t *testing.T) {
 		s := join(t, reg, "ci")
 		publish(t, s, 3, `{"v":3}`)
 		a := follow(t, reg, "a")
+		settle()
 		for _, payload := range []string{
 			`{"type":"config_update","version":9,"config":{"forged":1}}`, `hello`, `{"type":"other"}`, ``,
 		} {
@@ -496,6 +497,11 @@ func TestVoidMessagesAreNotApplied(t *testing.T) {
 		settle()
 		require.Equal(t, uint64(3), a.version())
 		require.Equal(t, uint64(3), b.version())
+		list := a.took()
+		require.Len(t, list, 6)
+		require.Equal(t, fmt.Sprintf("void message 0: seq 3 of %s: not stamped with its version", fakeregistry.NodeID("x")), list[2])
+		pass(time.Minute)
+		require.EqualValues(t, 4, reports(t, reg)[a.c.Self().Node.String()].Void, "and counted")
 	})
 }
 

@@ -44,6 +44,7 @@ type Report struct {
 	At     time.Time         // by the agent's clock
 	Every  time.Duration     // how often it reports when nothing changes; 0: it does not tell
 	Labels map[string]string // for the selectors of rollouts
+	Void   uint64            // messages that counted for nothing there, since it started
 
 	// Instance is the agent's process, and Number counts its reports.
 	Instance string
@@ -120,6 +121,8 @@ func (r *Report) set(f field) {
 		r.Instance = unquote(f.value)
 	case "report":
 		r.Number, _ = count(f.value)
+	case "void":
+		r.Void, _ = count(f.value)
 	}
 }
 
@@ -198,6 +201,7 @@ func (r *Report) Append(b []byte) []byte {
 	}
 	b = appendNumber(b, "every", uint64(max(0, r.Every/time.Second)))
 	b = appendLabels(b, r.Labels)
+	b = appendNumber(b, "void", r.Void)
 	b = appendText(b, "instance", r.Instance)
 	b = appendNumber(b, "report", r.Number)
 	return append(b, '}')

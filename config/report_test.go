@@ -39,7 +39,7 @@ func TestAReportReadsAsItWasWritten(t *testing.T) {
 		Agent: "2147483649", AppliedVersion: 6, Digest: DigestOf([]byte("{}")),
 		State: StateRejected, Version: 7, Error: "/a: required", Pinned: true, Held: true, Behind: true,
 		At: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Every: time.Minute,
-		Labels: map[string]string{"zone": "b", "a": "<1>"}, Instance: "00ff", Number: 12,
+		Labels: map[string]string{"zone": "b", "a": "<1>"}, Void: 2, Instance: "00ff", Number: 12,
 	}
 	payload := r.Append(nil)
 	require.Equal(t, `{"agent":"2147483649","applied_version":6,`, string(payload[:42]))

@@ -121,6 +121,7 @@ type AgentStatus struct {
 	Held           bool
 	Behind         bool
 	Labels         map[string]string
+	Void           uint64    // messages that it passed over, since it started
 	Script         bool      // it tells no more than the recipe does
 	ReportedAt     time.Time // registry time; zero: never
 	Age            time.Duration
@@ -163,7 +164,8 @@ func (t target) status(node protocol.NodeID, h *heard, now time.Time, stale time
 		return s
 	}
 	s.Agent, s.AppliedVersion, s.Version, s.Digest = h.Agent, h.AppliedVersion, h.Version, h.Digest
-	s.Pinned, s.Held, s.Behind, s.Labels, s.Script = h.Pinned, h.Held, h.Behind, h.Labels, !h.program()
+	s.Pinned, s.Held, s.Behind, s.Labels = h.Pinned, h.Held, h.Behind, h.Labels
+	s.Void, s.Script = h.Void, !h.program()
 	s.ReportedAt, s.Age = h.at, max(0, now.Sub(h.at))
 	return s
 }
