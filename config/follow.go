@@ -80,9 +80,9 @@ func (o *FollowOptions) validate(self client.Self) error {
 // reaches this agent. A version is never given up for a lower one, whatever the
 // registry has or has lost.
 //
-// Each report takes the place of the one before, on config:status:SWARM. What
-// cannot be reported is not held against the agent: it goes on, and its report is
-// made up for.
+// Each report takes the place of the one before, on config:status:SWARM; two agents
+// with one node id would take each other's. What cannot be reported is not held
+// against the agent: it goes on, and its report is made up for.
 //
 // a is used from one goroutine at a time, and not any more once Follow has
 // returned; for that Follow waits for an Apply that has begun. The error is that of

@@ -340,3 +340,14 @@ func TestExtraFieldsAreKept(t *testing.T) {
 		require.True(t, bytes.HasPrefix(reg.Messages(topic)[0].Payload, []byte(`{"type":"config_update","version":`)))
 	})
 }
+
+func TestWithoutTheRegistrysTimeTheLocalOneCounts(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "a")
+		reg.SetClock(time.Hour)
+		require.Equal(t, uint64(time.Now().Add(time.Hour).Unix()), publish(t, s, 0, `{}`).Version)
+		reg.FailNext(fakeregistry.OpInfo, 1, protocol.ErrDenied)
+		second := publish(t, s, 0, `{"a":1}`)
+		require.Equal(t, uint64(time.Now().Add(time.Hour).Unix())+1, second.Version, "still above the last")
+	})
+}

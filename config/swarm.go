@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -104,9 +105,13 @@ type clock interface {
 
 // now is registry time, as near as it can be told.
 func (s *Swarm) now(ctx context.Context) (time.Time, error) {
-	if c, ok := s.conn.(clock); ok {
-		info, err := c.Info(ctx)
-		return info.Now, err
+	c, ok := s.conn.(clock)
+	if !ok {
+		return s.o.WallClock(), nil
 	}
-	return s.o.WallClock(), nil
+	info, err := c.Info(ctx)
+	if errors.Is(err, protocol.ErrUnsupported) || errors.Is(err, protocol.ErrDenied) {
+		return s.o.WallClock(), nil
+	}
+	return info.Now, err
 }
