@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"syscall"
@@ -24,6 +25,7 @@ type serveOptions struct {
 	limits    limitOptions
 	http      httpOptions
 	printAddr bool
+	log       string
 }
 
 func (a *app) registryServeCommand() *cobra.Command {
@@ -61,6 +63,7 @@ changes. Without it all who are admitted may publish and subscribe everywhere.`,
 	o.admission.flags(f)
 	o.limits.flags(f)
 	o.http.flags(f)
+	f.StringVar(&o.log, "log", "warn", "what to log on standard error: off, error, warn, info or debug; as JSON with --json")
 	f.BoolVar(&o.printAddr, "print-addr", false, "print the address on standard output, and nothing else")
 	return cmd
 }
@@ -72,18 +75,22 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if err := o.http.check(); err != nil {
 		return err
 	}
+	logger, err := a.serveLogger(o.log)
+	if err != nil {
+		return err
+	}
 	gate, err := a.gate(o.admission, o.listen)
 	if err != nil {
 		return err
 	}
-	log, err := a.openLog(ctx, o.store, o.listen)
+	log, err := a.openLog(ctx, o.store, o.listen, logger)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	options := registry.Options{
 		Log: log, Key: log.Key(), Successions: log.Successions(), TicketKey: log.TicketKey(), Admission: gate.admission, Access: gate.access(), Limits: o.limits.Limits,
-		Software: "pilotgo " + version(), Logger: a.logger(),
+		Software: "pilotgo " + version(), Logger: logger,
 	}
 	var operator extras.Operator
 	if o.http.addr != "" {
@@ -106,7 +113,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 		Store: o.store.shown(a), Admit: gate.admission.Mode,
 	}
 	if operator != nil {
-		about := extras.OperatorOptions{Registry: r, Log: log, Store: where.Store}
+		about := extras.OperatorOptions{Registry: r, Log: log, Store: where.Store, Logger: logger}
 		at, stop, err := a.serveHTTP(ctx, o.http, operator, about, where.Address, options.Key)
 		if err != nil {
 			return err
@@ -155,6 +162,25 @@ func logFailed(err error) error {
 		code: codeIO, message: err.Error(), exit: exitError, cause: err,
 		hint: "what is under a supervisor comes back by itself; if it fails again look at the disk, its mount and its space",
 	}
+}
+
+// serveLogger logs what is worth an operator's while, never a payload.
+func (a *app) serveLogger(level string) (*slog.Logger, error) {
+	if a.verbose {
+		level = "debug"
+	}
+	if level == "off" {
+		return nil, nil
+	}
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return nil, usagef("--log %s: off, error, warn, info or debug", level)
+	}
+	o := &slog.HandlerOptions{Level: least}
+	if a.json {
+		return slog.New(slog.NewJSONHandler(a.err, o)), nil
+	}
+	return slog.New(slog.NewTextHandler(a.err, o)), nil
 }
 
 // drainPatience is how long what is under way may take to end.

@@ -83,7 +83,7 @@ func (a *app) serveHTTP(ctx context.Context, o httpOptions, op extras.Operator, 
 		l.Close()
 		return "", nil, err
 	}
-	about.Token, about.Logger = o.token, a.logger()
+	about.Token = o.token
 	handler, err := op.Start(about)
 	if err != nil {
 		l.Close()

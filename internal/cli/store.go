@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (a *app) memoryKey(listen string) string {
 
 // openLog opens the store of a registry that is to listen at an address, with its
 // key, made when missing.
-func (a *app) openLog(ctx context.Context, o storeOptions, listen string) (extras.Store, error) {
+func (a *app) openLog(ctx context.Context, o storeOptions, listen string, logger *slog.Logger) (extras.Store, error) {
 	if o.name == memoryStore {
 		if o.rotate {
 			return nil, usagef("--rotate-key needs a store that keeps the signature: a folder")
@@ -79,7 +80,7 @@ func (a *app) openLog(ctx context.Context, o storeOptions, listen string) (extra
 		key, err := link.LoadOrMakeKeyFile(a.memoryKey(listen))
 		return &memoryLog{memlog.New(memlog.Options{}), key}, err
 	}
-	o.cluster.Logger = a.logger()
+	o.cluster.Logger = logger
 	s, err := a.extras.OpenStore(ctx, o.shown(a), o.cluster)
 	if err != nil {
 		return nil, storeError(err)
