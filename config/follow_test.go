@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -169,16 +170,17 @@ func (a *agent) report(t *testing.T, reg *fakeregistry.Registry) string {
 	if !ok {
 		return "none"
 	}
-	text := fmt.Sprintf("%d: %s %d", r.AppliedVersion, r.State, r.Version)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d: %s %d", r.AppliedVersion, r.State, r.Version)
 	for _, more := range []struct {
 		is   bool
 		text string
 	}{{r.Pinned, " pinned"}, {r.Held, " held"}, {r.Behind, " behind"}, {r.Error != "", ": " + r.Error}} {
 		if more.is {
-			text += more.text
+			text.WriteString(more.text)
 		}
 	}
-	return text
+	return text.String()
 }
 
 func TestFollowersApplyEachVersion(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -313,10 +314,8 @@ func (n *names) add(name string) bool {
 		n.many[name] = struct{}{}
 		return !old
 	}
-	for _, old := range n.few {
-		if old == name {
-			return false
-		}
+	if slices.Contains(n.few, name) {
+		return false
 	}
 	if n.few = append(n.few, name); len(n.few) > 16 {
 		n.many = make(map[string]struct{}, 2*len(n.few))

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,16 +80,17 @@ func tellAction(a action) string {
 }
 
 func (r report) String() string {
-	text := fmt.Sprintf("%d, %s %d", r.Applied, r.State, r.Version)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d, %s %d", r.Applied, r.State, r.Version)
 	if r.Error != "" {
-		text += ": " + r.Error
+		text.WriteString(": " + r.Error)
 	}
 	for i, is := range []bool{r.Pinned, r.Held, r.Behind} {
 		if is {
-			text += []string{" pinned", " held", " behind"}[i]
+			text.WriteString([]string{" pinned", " held", " behind"}[i])
 		}
 	}
-	return text
+	return text.String()
 }
 
 func content(version uint64, text string) ref {
