@@ -14,7 +14,7 @@ import (
 type proxy struct {
 	l    net.Listener
 	to   []string
-	lag  time.Duration // of what the cluster says; set before the first connection
+	lag  time.Duration
 	work sync.WaitGroup
 
 	mu    sync.Mutex
@@ -23,11 +23,12 @@ type proxy struct {
 	next  int
 }
 
-func newProxy(t testing.TB, c *cluster) *proxy {
+// newProxy makes what the cluster says arrive late by lag.
+func newProxy(t testing.TB, c *cluster, lag time.Duration) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{l: l, conns: make(map[net.Conn]struct{})}
+	p := &proxy{l: l, lag: lag, conns: make(map[net.Conn]struct{})}
 	for _, o := range c.options {
 		p.to = append(p.to, net.JoinHostPort("127.0.0.1", itoa(o.Port)))
 	}

@@ -145,8 +145,7 @@ func TestJetFenceIsLinearizable(t *testing.T) {
 	o := jetlog.Options{Stream: newStream(), Replicas: 3}
 	// One of them hears of everything late, so that what its clients know from the
 	// other's is ahead of it.
-	late := newProxy(t, c)
-	late.lag = 20 * time.Millisecond
+	late := newProxy(t, c, 20*time.Millisecond)
 	regs := []*served{serve(t, c, o, nil), serveLog(t, openAt(t, late.url(), o), nil)}
 	epoch := regs[0].log.Epoch().ID
 	start := time.Now()

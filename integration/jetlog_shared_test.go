@@ -128,7 +128,7 @@ func TestJetLogManyWriters(t *testing.T) {
 	var writers []*writer
 	for i := range 3 {
 		l := openLog(t, c, jetlog.Options{Stream: stream, Retention: registry.Retention{Messages: -1, TopicBytes: -1, TotalBytes: -1}, SnapshotBytes: 4 << 20})
-		writers = append(writers, &writer{t: t, log: l, id: protocol.NodeID(i + 1), pad: i * 300 << 10})
+		writers = append(writers, &writer{t: t, log: l, id: protocol.NodeID(i + 1), pad: i * 150 << 10})
 	}
 	var wg sync.WaitGroup
 	for _, w := range writers {
@@ -164,7 +164,7 @@ func TestJetLogConnectionsAreCut(t *testing.T) {
 	var writers []*writer
 	var proxies []*proxy
 	for i := range 2 {
-		p := newProxy(t, c)
+		p := newProxy(t, c, 0)
 		o := jetlog.Options{Stream: stream, Replicas: 3, Timeout: 300 * time.Millisecond, SnapshotBytes: 20_000}
 		writers = append(writers, &writer{t: t, log: openAt(t, p.url(), o), id: protocol.NodeID(i + 1)})
 		proxies = append(proxies, p)
@@ -245,7 +245,7 @@ func TestJetLogThatWasAway(t *testing.T) {
 	c := newCluster(t, 3)
 	o := jetlog.Options{Stream: newStream(), Replicas: 3, SnapshotBytes: 3000}
 	a := &writer{t: t, log: openLog(t, c, o), id: 1}
-	p := newProxy(t, c)
+	p := newProxy(t, c, 0)
 	b := &writer{t: t, log: openAt(t, p.url(), o), id: 2}
 	require.NoError(t, a.append(1))
 	meet(t, a, b)
@@ -356,10 +356,47 @@ func TestJetLogIsReplaced(t *testing.T) {
 		require.Error(t, said)
 		return errors.Is(said, protocol.ErrWrongEpoch)
 	}, 30*time.Second, 50*time.Millisecond, "%v", said)
+	require.ErrorIs(t, said, protocol.ErrDraining, "for clients: another registry may do")
+	require.ErrorIs(t, w.log.Err(), protocol.ErrWrongEpoch)
+	<-w.log.Lost()
 	require.Equal(t, 0, other.Stats().Messages)
 	page := registry.Page{}
 	require.NoError(t, w.log.Read(&registry.Selection{Pattern: "t"}, 0, 5, &page))
 	require.Len(t, page.Records, 5, "what it had can be read")
+}
+
+// What somebody else puts on the subject is passed over. What a newer pilotgo puts
+// there ends this one before it reads anything wrong.
+func TestJetLogForeignMessages(t *testing.T) {
+	c := newCluster(t, 1)
+	o := jetlog.Options{Stream: newStream()}
+	a := &writer{t: t, log: openLog(t, c, o), id: 1}
+	b := &writer{t: t, log: openLog(t, c, o), id: 2}
+	nc, err := nats.Connect(c.url())
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	put := func(data string) {
+		t.Helper()
+		_, err = js.Publish(t.Context(), o.Stream+".log", []byte(data))
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.append(1))
+	put("hello")
+	put("")
+	require.NoError(t, b.append(1))
+	require.NoError(t, a.append(1))
+	meet(t, a, b)
+	c2 := &writer{t: t, log: openLog(t, c, o), id: 3}
+	require.NoError(t, c2.append(1))
+
+	put("\x02pgl what will be")
+	require.ErrorIs(t, a.append(1), protocol.ErrVersion)
+	<-a.log.Lost()
+	require.Equal(t, 4, a.log.Stats().Messages)
+	_, err = jetlog.Open(t.Context(), c.url(), o)
+	require.ErrorIs(t, err, protocol.ErrVersion)
 }
 
 func TestJetLogSecrets(t *testing.T) {

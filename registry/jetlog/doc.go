@@ -85,5 +85,9 @@
 //
 // An ack means that a majority of the stream's replicas have the batch; servers
 // sync their files to disk every two minutes unless sync_interval says otherwise.
-// To survive that a majority loses power at once, set sync_interval: always.
+// To survive that a majority loses power at once, set sync_interval: always. When
+// the server that leads the stream dies, the others take four to nine seconds to
+// elect another; publishes wait for that.
+//
+// Servers are of NATS 2.10 or later (metadata of streams).
 package jetlog

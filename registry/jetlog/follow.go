@@ -102,14 +102,14 @@ func (l *Log) assemble() (f found, err error) {
 			return f, nil
 		}
 		h, body, err := parseHead(m.data)
-		if err != nil {
-			return f, err
+		if err == nil {
+			err = l.mine(&h)
 		}
-		if err := l.mine(&h); err != nil {
+		if err != nil && !errors.Is(err, errForeign) {
 			return f, err
 		}
 		switch {
-		case l.fits(&f, &h, i, m.seq):
+		case err == nil && l.fits(&f, &h, i, m.seq):
 		case i == 0:
 			f.last, f.bytes = m.seq, len(m.data)
 			fallthrough

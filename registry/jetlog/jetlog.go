@@ -96,6 +96,7 @@ type Log struct {
 	js    jetstream.JetStream
 	epoch protocol.Epoch
 	queue *queue
+	lost  chan struct{} // closed once broken is set
 
 	courtesy courtesy
 
@@ -133,7 +134,7 @@ func Open(ctx context.Context, url string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{o: o, queue: newQueue()}
+	l := &Log{o: o, queue: newQueue(), lost: make(chan struct{})}
 	if l.nc, err = connect(url, &o); err != nil {
 		return nil, fmt.Errorf("jetlog: %w", unreachable(err))
 	}
@@ -181,6 +182,9 @@ func (l *Log) open(ctx context.Context) error {
 	}
 	if err := l.catchUp(ctx, max(1, log.State.LastSeq)); err != nil {
 		return err
+	}
+	if l.epoch.ID == 0 {
+		return damaged("the stream has no beginning")
 	}
 	return l.retain(ctx)
 }
@@ -236,13 +240,26 @@ func (l *Log) Close() error {
 	return nil
 }
 
+// Lost is closed when the log cannot go on: the stream was replaced, damaged or
+// purged by others, has lost what was acknowledged, or holds what only a newer
+// pilotgo reads. What was taken can still be read; the registry's process does
+// best to end. Err tells why.
+func (l *Log) Lost() <-chan struct{} { return l.lost }
+
+// Err is why the log cannot go on, nil while it can.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
 // usable is why nothing can be appended now. The caller has mu.
 func (l *Log) usable() error {
 	switch {
 	case l.closed:
 		return protocol.ErrClosed
 	case l.broken != nil:
-		return l.broken
+		return fmt.Errorf("%w: %w", unavailable("it cannot go on"), l.broken) // others may
 	case l.away:
 		return unavailable("no answer from the cluster")
 	}
@@ -253,6 +270,7 @@ func (l *Log) usable() error {
 func (l *Log) fail(err error) error {
 	if l.broken == nil {
 		l.broken = err
+		close(l.lost)
 		l.o.Logger.Error("log lost", "stream", l.o.Stream, "error", err)
 	}
 	return l.broken

@@ -17,6 +17,7 @@ import (
 // is one MessagePack array in the canonical form of package protocol:
 //
 //	format  1 byte   1
+//	mark    3 bytes  "pgl"
 //	kind    1 byte
 //	index   2 bytes  which fragment of the body this is, from 0 on,
 //	count   2 bytes  of how many
@@ -25,8 +26,9 @@ import (
 //	                 of batches and beginnings only
 //	id     16 bytes  chance; the same in all fragments of a body
 //
-// Readers pass over elements that an array has beyond those they know. A format
-// or a kind that they do not know is from a newer pilotgo, and ends them.
+// Readers pass over messages without the mark, which are somebody else's, and over
+// elements that an array has beyond those they know. A format or a kind that they
+// do not know is from a newer pilotgo, and ends them.
 type head struct {
 	kind         kind
 	index, count uint16
@@ -42,7 +44,8 @@ type (
 
 const (
 	format   = 1
-	headSize = 38
+	mark     = "pgl"
+	headSize = 41
 )
 
 const (
@@ -61,7 +64,9 @@ const (
 func (k kind) conditional() bool { return k == kindBegin || k == kindBatch }
 
 func (h *head) append(b []byte) []byte {
-	b = append(b, format, byte(h.kind))
+	b = append(b, format)
+	b = append(b, mark...)
+	b = append(b, byte(h.kind))
 	b = binary.BigEndian.AppendUint16(b, h.index)
 	b = binary.BigEndian.AppendUint16(b, h.count)
 	b = binary.BigEndian.AppendUint64(b, uint64(h.epoch))
@@ -71,16 +76,19 @@ func (h *head) append(b []byte) []byte {
 
 func parseHead(b []byte) (h head, body []byte, err error) {
 	switch {
-	case len(b) > 0 && b[0] != format:
+	case len(b) < 1+len(mark) || string(b[1:1+len(mark)]) != mark:
+		return h, nil, errForeign
+	case b[0] != format:
 		return h, nil, newer("format", b[0])
 	case len(b) < headSize:
 		return h, nil, damaged("%d bytes", len(b))
 	}
-	h.kind = kind(b[1])
-	h.index, h.count = binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint16(b[4:])
-	h.epoch = protocol.EpochID(binary.BigEndian.Uint64(b[6:]))
-	h.base = binary.BigEndian.Uint64(b[14:])
-	copy(h.id[:], b[22:])
+	rest := b[1+len(mark):]
+	h.kind = kind(rest[0])
+	h.index, h.count = binary.BigEndian.Uint16(rest[1:]), binary.BigEndian.Uint16(rest[3:])
+	h.epoch = protocol.EpochID(binary.BigEndian.Uint64(rest[5:]))
+	h.base = binary.BigEndian.Uint64(rest[13:])
+	copy(h.id[:], rest[21:])
 	switch {
 	case h.kind == 0 || h.index >= h.count:
 		return h, nil, damaged("kind %d, fragment %d of %d", h.kind, h.index, h.count)
@@ -89,6 +97,9 @@ func parseHead(b []byte) (h head, body []byte, err error) {
 	}
 	return h, b[headSize:], nil
 }
+
+// errForeign is a message that no pilotgo wrote.
+var errForeign = errors.New("message of somebody else")
 
 func newer(what string, n byte) error {
 	return protocol.Errorf(protocol.ErrVersion, "%s %d in the stream: written by a newer pilotgo", what, n)

@@ -2,6 +2,7 @@ package jetlog
 
 import (
 	"encoding/hex"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,9 +42,14 @@ func TestPartOfFormat1(t *testing.T) {
 	require.Equal(t, &part{}, empty)
 }
 
+func TestHeadOfFormat1(t *testing.T) {
+	h := head{kind: kindBatch, index: 1, count: 2, epoch: 0x1122, base: 0x33, id: id{0x44}}
+	require.Equal(t, "0170676c02000100020000000000001122000000000000003344000000000000000000000000000000", hex.EncodeToString(h.append(nil)))
+}
+
 func TestFragments(t *testing.T) {
 	h := head{kind: kindBatch, epoch: 5, base: 10, id: id{1, 2, 3}}
-	for _, test := range []struct{ body, count int }{{0, 1}, {1, 1}, {62, 1}, {63, 2}, {124, 2}, {125, 3}} {
+	for _, test := range []struct{ body, count int }{{0, 1}, {1, 1}, {59, 1}, {60, 2}, {118, 2}, {119, 3}} {
 		body := make([]byte, test.body)
 		for i := range body {
 			body[i] = byte(i)
@@ -68,19 +74,22 @@ func TestDamagedMessages(t *testing.T) {
 	h := head{kind: kindBatch, count: 1}
 	good := h.append(nil)
 	for name, change := range map[string]func([]byte) []byte{
-		"empty":               func([]byte) []byte { return nil },
 		"short":               func(b []byte) []byte { return b[:headSize-1] },
-		"no kind":             func(b []byte) []byte { b[1] = 0; return b },
-		"fragment behind all": func(b []byte) []byte { b[3] = 1; return b },
+		"no kind":             func(b []byte) []byte { b[4] = 0; return b },
+		"fragment behind all": func(b []byte) []byte { b[6] = 1; return b },
 	} {
 		_, _, err := parseHead(change(append([]byte(nil), good...)))
 		require.ErrorIs(t, err, protocol.ErrInternal, name)
 	}
-	for _, at := range []int{0, 1} {
+	for _, at := range []int{0, 4} {
 		b := append([]byte(nil), good...)
 		b[at] = 99
 		_, _, err := parseHead(b)
 		require.ErrorIs(t, err, protocol.ErrVersion)
+	}
+	for _, b := range []string{"", "hello", "{}", "\x01"} {
+		_, _, err := parseHead([]byte(b))
+		require.ErrorIs(t, err, errForeign)
 	}
 	body := sample().append()
 	for n := range body {
@@ -124,7 +133,7 @@ func FuzzHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, body, err := parseHead(b)
 		if err != nil {
-			require.NotZero(t, protocol.CodeOf(err))
+			require.True(t, errors.Is(err, errForeign) || errors.Is(err, protocol.ErrInternal) || errors.Is(err, protocol.ErrVersion), "%v", err)
 			return
 		}
 		require.Equal(t, b, append(h.append(nil), body...))
