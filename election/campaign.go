@@ -23,7 +23,7 @@ const (
 func (campaignAsked) happen(x *step) {
 	x.candidate = true
 	if x.caughtUp {
-		x.stand = x.after(x.draw(x.Timing.Jitter))
+		x.stand = x.after(x.jitter())
 	}
 }
 
@@ -47,7 +47,7 @@ func (x *step) advance() bool {
 		if !x.candidate || !x.caughtUp || x.now < x.ready() {
 			return false
 		}
-		return x.wait(pausing, x.draw(x.Timing.Jitter))
+		return x.wait(pausing, x.jitter())
 	case x.leads() || x.now < x.due:
 		return false
 	}

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -164,6 +165,22 @@ func (x *step) draw(d time.Duration) time.Duration {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return time.Duration((z ^ z>>31) % uint64(d+1))
+}
+
+// jitterSteps is how many parts the jitter has, each drawn twice as often as the
+// one before it. The first one is drawn once in 255 times: hundreds of candidates
+// are what a group may have.
+const jitterSteps = 8
+
+// jitter is a random part of Timing.Jitter, seldom a short one, so that of many
+// candidates few speak before they hear of each other. These are the timers of
+// multicast feedback suppression (RandomBackoff in RFC 5401; Nonnenmacher and
+// Biersack, Scalable Feedback for Large Groups, 1999), with their exponential
+// density made of steps: whole numbers are the same on every machine.
+func (x *step) jitter() time.Duration {
+	const all = 1<<jitterSteps - 1
+	part := bits.Len64(uint64(1+x.draw(all-1))) - 1
+	return (time.Duration(part)*x.Timing.Jitter + x.draw(x.Timing.Jitter)) / jitterSteps
 }
 
 func (s *machine) standing() standing { return standing{s.Priority, s.name, s.Instance} }

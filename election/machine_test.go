@@ -604,6 +604,28 @@ func TestFollowersLetTheLeaderKnow(t *testing.T) {
 	require.Empty(t, o.at(o.wakes(), timerFired{}), "nobody needs a lower one")
 }
 
+// R31: the jitter is within its bounds, its eighths are drawn 1 : 2 : 4 … times,
+// and one seed gives one row of it.
+func TestTheJitterIsSeldomShort(t *testing.T) {
+	const draws = 255 * 200
+	x := step{machine: start(settings{Seed: 1, Timing: LAN})}
+	y := x
+	var parts [jitterSteps]float64
+	for range draws {
+		d := x.jitter()
+		if d < 0 || d > LAN.Jitter || d != y.jitter() {
+			require.Fail(t, "out of bounds, or another the second time", d)
+		}
+		parts[min(int(d*jitterSteps/LAN.Jitter), jitterSteps-1)]++
+	}
+	for i, n := range parts {
+		want := float64(int(1)<<i) * draws / 255
+		require.InEpsilon(t, want, n, 0.2, "part %d", i)
+	}
+	x.Timing.Jitter = 0
+	require.Zero(t, x.jitter())
+}
+
 // R31: own candidacy read back, window, rank.
 func TestACampaign(t *testing.T) {
 	for _, test := range []struct {

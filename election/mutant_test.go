@@ -197,6 +197,12 @@ var (
 		}
 	}}
 
+	evenJitter = mutant{name: "R31: the jitter is drawn evenly", twist: func(was machine, x *step, _ event) {
+		if was.phase == following && x.phase == pausing {
+			x.due = x.after(x.draw(x.Timing.Jitter))
+		}
+	}}
+
 	seenIgnored = mutant{name: "R33: a leader yields to who does not read", bend: func(s *machine, _ instant, e event) event {
 		if m, ok := e.(messageRead); ok && m.Message.Kind == KindCandidacy && s.phase == leading {
 			m.Message.Seen = s.lease.Last[1]

@@ -267,8 +267,7 @@ func TestPlainTermsAreBounded(t *testing.T) {
 // R27: heartbeats that the resign overtakes count as life, unless it raises the
 // fence above them.
 func TestAResignRaisesTheFence(t *testing.T) {
-	both(t, noRaise, func(m mutant) (p50 time.Duration) {
-		var all []time.Duration
+	both(t, noRaise, func(m mutant) (slow int) {
 		for seed := range uint64(30) {
 			s := calmly(seed, 5, simOptions{mutant: m, overtake: true, delay: [2]time.Duration{time.Millisecond, 9 * time.Millisecond}})
 			s.run(2*time.Second + s.between(0, 100*time.Millisecond))
@@ -277,11 +276,12 @@ func TestAResignRaisesTheFence(t *testing.T) {
 			s.run(max(0, l.when(l.state.lease.Beat)-s.now)) // just after a heartbeat was sent
 			l.happen(resignAsked{})
 			s.run(time.Second)
-			all = append(all, s.lastLead-s.lastLost)
+			if s.lastLead-s.lastLost >= LAN.Silence {
+				slow++
+			}
 		}
-		slices.Sort(all)
-		return all[len(all)/2]
-	}, shorter(30*time.Millisecond), longer(LAN.Silence))
+		return slow
+	}, none, atLeast(10))
 }
 
 // R29: without a known successor, a leader that resigned does not succeed itself.
@@ -299,7 +299,7 @@ func TestAResignerDoesNotSucceedItself(t *testing.T) {
 			}
 		}
 		return itself
-	}, none, atLeast(5))
+	}, none, atLeast(3))
 }
 
 // R31: a script that stands above all and never claims costs rank steps, no more.
@@ -401,9 +401,30 @@ func TestAResignTakesTwoRoundTrips(t *testing.T) {
 	require.Less(t, gap[len(gap)-1], 20*time.Millisecond)
 }
 
+// R31: of many candidates few speak before they have read a higher one.
+func TestFewOfManyCandidatesSpeak(t *testing.T) {
+	const size, runs = 300, 6
+	for _, r := range []struct {
+		leg           time.Duration
+		with, without float64 // candidacies in an election
+	}{{time.Millisecond, 24, 36}, {2 * time.Millisecond, 34, 65}} {
+		both(t, evenJitter, func(m mutant) (mean float64) {
+			for seed := range uint64(runs) {
+				s := calmly(seed, size, simOptions{mutant: m, straight: true, delay: [2]time.Duration{r.leg, r.leg + r.leg/10}})
+				s.killLeader()
+				before, claims := s.candidacies, s.claims
+				s.run(500 * time.Millisecond)
+				require.Equal(t, claims+1, s.claims)
+				mean += float64(s.candidacies-before) / runs
+			}
+			return mean
+		}, func(n float64) bool { return n < r.with }, func(n float64) bool { return n > r.without })
+	}
+}
+
 // Hundreds of candidates neither flood the topic nor get into each other's way.
 func TestManyCandidates(t *testing.T) {
-	for n, most := range map[int]int{5: 6, 50: 25, 300: 100} {
+	for n, most := range map[int]int{5: 6, 50: 30, 300: 45} {
 		s := calmly(1, n, simOptions{delay: [2]time.Duration{time.Millisecond, 3 * time.Millisecond}})
 		s.killLeader()
 		before := s.candidacies

@@ -10,12 +10,12 @@ import (
 // group use the same one.
 //
 // From the death of a leader to the next accepted claim it takes about
-// Silence − Heartbeat/2 + Jitter/2 + Window + one round trip.
+// Silence − Heartbeat/2 + 0.8 Jitter + Window + one round trip.
 type Timing struct {
 	Heartbeat time.Duration // from one heartbeat of a leader to its next
 	Lease     time.Duration // a leader leads this long from the sending of a heartbeat that passed
 	Silence   time.Duration // others act after hearing nothing for so long
-	Jitter    time.Duration // and a random part of this
+	Jitter    time.Duration // and a random part of this, seldom a short one
 	Window    time.Duration // for other candidacies to arrive
 	Rank      time.Duration // a candidate waits this much longer for each higher one, at most three
 	Stop      time.Duration // work is told to stop so long before the lease ends

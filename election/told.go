@@ -14,7 +14,7 @@ func (e caughtUp) happen(x *step) {
 		x.hold.Until = x.quiet
 	}
 	if x.candidate {
-		x.stand = x.after(x.draw(x.Timing.Jitter))
+		x.stand = x.after(x.jitter())
 	}
 	switch {
 	case x.BestEffort:
