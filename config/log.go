@@ -251,77 +251,87 @@ func (s *Swarm) find(ctx context.Context, f client.FenceState, version uint64) (
 	return nil, nil
 }
 
-// A look at one place of the log brings more than was asked for: the registry goes
-// on sending until it is told to stop. So the search ends where what is left is not
-// more than that.
+// A look at one place of the log brings more than one message: the registry goes on
+// sending until it is told to stop. So as much is looked at.
 const (
-	probeBytes    = 256 << 10
-	probeMessages = 1 << 10
+	probeMessages = 256
+	probeBytes    = 128 << 10
+	probeMargin   = 32 // seqs before the place where the version is thought to be
 )
 
-// place is where a stamped message is, and how long.
+// place is where a stamped message is.
 type place struct {
 	seq  protocol.Seq
 	term uint64
-	size int
 }
 
 // halve finds a version by the terms of messages, which rise with their seqs.
 func (s *Swarm) halve(ctx context.Context, f client.FenceState, version uint64) (*Document, error) {
-	lo, hi := place{}, place{seq: f.S, term: f.K}
-	enough := protocol.Seq(0) // what is left may be read
-	for n := 0; hi.seq-lo.seq > enough; n++ {
+	lo, hi := place{}, place{f.S, f.K}
+	for n := 0; lo.seq < hi.seq; n++ {
 		mid := between(lo, hi, version, n%2 == 0)
-		at, err := s.firstAfter(ctx, f.Epoch.ID, mid)
-		switch {
-		case err != nil:
+		p := probe{version: version, below: place{seq: lo.seq}}
+		p.complete = mid == lo.seq
+		if err := s.read(ctx, s.topic, p.take, client.FromPosition(f.Epoch.ID, mid), client.Buffer(probeMessages)); err != nil {
 			return nil, err
-		case at.seq == 0 || at.term >= version:
-			hi = place{seq: mid, term: max(at.term, version)}
-		default:
-			lo = at
 		}
-		if size := protocol.Seq(probeBytes / max(1, at.size)); at.seq != 0 && (enough == 0 || size < enough) {
-			enough = min(size, probeMessages)
+		switch {
+		case p.complete && (p.found != nil || !p.full):
+			return p.found, nil
+		case p.complete:
+			lo = p.below
+		default:
+			hi = place{mid, max(p.first, version)}
 		}
 	}
-	return s.group(ctx, f.Epoch.ID, lo.seq, version)
+	return nil, nil
 }
 
-// between is a seq to look behind: where the version would be if versions rose
-// evenly, or the middle.
+// probe is a look at one place.
+type probe struct {
+	version  uint64
+	complete bool   // nothing of the version lies before
+	first    uint64 // the first term that was met
+	below    place  // the last one below the version
+	found    *Document
+	full     bool // there was enough below the version
+	n, bytes int
+}
+
+// take reads on up to what lies behind the version.
+func (p *probe) take(m *protocol.Message, epoch protocol.EpochID) (more bool) {
+	term := m.Term()
+	if term == 0 {
+		return true
+	}
+	if p.first == 0 {
+		p.first = term
+	}
+	if term < p.version {
+		p.complete, p.below = true, place{m.Seq, term}
+		p.n++
+		p.bytes += len(m.Payload)
+		p.full = p.n >= probeMessages || p.bytes >= probeBytes
+		return !p.full
+	}
+	if d, err := stamped(m, epoch); err == nil && term == p.version && p.complete {
+		if p.found == nil {
+			p.found = d
+		} else {
+			p.found = earlier(p.found, d)
+		}
+	}
+	return term == p.version && p.complete
+}
+
+// between is a seq to look behind: a little before where the version would be if
+// versions rose evenly, or the middle.
 func between(lo, hi place, version uint64, evenly bool) protocol.Seq {
 	width := hi.seq - lo.seq
 	if !evenly || hi.term <= lo.term {
 		return lo.seq + width/2
 	}
 	share := float64(version-lo.term) / float64(hi.term-lo.term)
-	return lo.seq + min(width-1, protocol.Seq(share*float64(width)))
-}
-
-// firstAfter finds the first stamped message behind a seq; none is the zero place.
-func (s *Swarm) firstAfter(ctx context.Context, epoch protocol.EpochID, after protocol.Seq) (at place, err error) {
-	err = s.read(ctx, s.topic, func(m *protocol.Message, _ protocol.EpochID) bool {
-		if m.Term() == 0 {
-			return true
-		}
-		at = place{m.Seq, m.Term(), len(m.Payload)}
-		return false
-	}, client.FromPosition(epoch, after), client.Buffer(1))
-	return at, err
-}
-
-// group reads what was published with one version, from behind a seq on.
-func (s *Swarm) group(ctx context.Context, epoch protocol.EpochID, after protocol.Seq, version uint64) (found *Document, err error) {
-	err = s.read(ctx, s.topic, func(m *protocol.Message, epoch protocol.EpochID) bool {
-		if d, err := stamped(m, epoch); err == nil && d.Version == version {
-			if found == nil {
-				found = d
-			} else {
-				found = earlier(found, d)
-			}
-		}
-		return m.Term() <= version
-	}, client.FromPosition(epoch, after))
-	return found, err
+	near := min(width-1, protocol.Seq(share*float64(width)))
+	return lo.seq + near - min(near, probeMargin)
 }
