@@ -2,16 +2,10 @@ package config
 
 import (
 	"cmp"
+	"container/heap"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -19,20 +13,41 @@ import (
 type sim struct {
 	now    moment
 	n      int
-	queue  []simEvent
+	queue  simQueue
 	agents []*simAgent
-	note   func(a *simAgent, text string)
+	mutant mutant
+	note   func(a *simAgent, text string) // nil where nobody reads it
+	tells  func(a *simAgent, r report)    // of each report
 
-	epoch protocol.EpochID
-	log   []documentRead
-	gone  int // up to here retention took all
-	fence protocol.Fence
+	epoch    protocol.EpochID
+	log      []documentRead
+	gone     int // up to here retention took all
+	fence    protocol.Fence
+	progress []Progress // of rollouts, all that was written in this epoch
 }
 
 type simEvent struct {
 	at moment
 	n  int
 	do func()
+}
+
+// simQueue is a heap.
+type simQueue []simEvent
+
+func (q simQueue) Len() int      { return len(q) }
+func (q simQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q simQueue) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].at, q[j].at), cmp.Compare(q[i].n, q[j].n)) < 0
+}
+func (q *simQueue) Push(e any) { *q = append(*q, e.(simEvent)) }
+
+func (q *simQueue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = simEvent{}
+	*q = (*q)[:last]
+	return e
 }
 
 // simAgent is a process that may die, and a disk that stays.
@@ -52,47 +67,40 @@ type simAgent struct {
 	job   int // likewise
 	busy  bool
 
-	disk    Applied
-	judge   func(ref) string // why not; "" is good
-	apply   func(ref) string
-	works   [2]time.Duration // how long a judge and an apply take
-	delay   time.Duration    // of the link
-	history []uint64         // versions applied
-	last    report
+	node    protocol.NodeID
+	labels  map[string]string
+	rollout int          // so much of the progress was read
+	newest  progressRead // of a rollout
+
+	disk   Applied
+	judge  func(ref) string // why not; "" is good
+	apply  func(ref) string
+	ran    func(ref)        // is told when one was applied
+	refuse func() bool      // whether the registry refuses a look
+	works  [2]time.Duration // how long a judge and an apply take
+	delay  time.Duration    // of the link
+	last   report
+	said   uint64 // counts the reports
 }
 
 const simDelay = time.Millisecond
 
-func newSim() *sim { return &sim{epoch: 1, note: func(*simAgent, string) {}} }
+func newSim() *sim { return &sim{epoch: 1} }
 
 func (m *sim) after(d time.Duration, do func()) {
 	m.n++
-	m.queue = append(m.queue, simEvent{m.now + d, m.n, do})
+	heap.Push(&m.queue, simEvent{m.now + d, m.n, do})
 }
 
 // run lets time go by.
 func (m *sim) run(d time.Duration) {
-	for end := m.now + d; ; {
-		i := m.next()
-		if i < 0 || m.queue[i].at > end {
-			m.now = end
-			return
-		}
-		e := m.queue[i]
-		m.queue = slices.Delete(m.queue, i, i+1)
+	end := m.now + d
+	for len(m.queue) > 0 && m.queue[0].at <= end {
+		e := heap.Pop(&m.queue).(simEvent)
 		m.now = e.at
 		e.do()
 	}
-}
-
-func (m *sim) next() int {
-	best := -1
-	for i, e := range m.queue {
-		if best < 0 || e.at < m.queue[best].at || e.at == m.queue[best].at && e.n < m.queue[best].n {
-			best = i
-		}
-	}
-	return best
+	m.now = end
 }
 
 func (m *sim) publish(d ref, stamp uint64) {
@@ -113,10 +121,9 @@ func (m *sim) publish(d ref, stamp uint64) {
 
 func (m *sim) lose() {
 	m.epoch++
-	m.log, m.gone, m.fence = nil, 0, protocol.Fence{}
+	m.log, m.gone, m.fence, m.progress = nil, 0, protocol.Fence{}, nil
 	for _, a := range m.agents {
-		a.on, a.caught = false, false
-		a.link(simDelay)
+		a.cut(simDelay)
 	}
 }
 
@@ -132,7 +139,8 @@ func (m *sim) truth() (s shelf) {
 func (m *sim) agent(name string) *simAgent {
 	a := &simAgent{
 		sim: m, name: name, works: [2]time.Duration{simDelay, simDelay}, delay: simDelay,
-		judge: func(ref) string { return "" }, apply: func(ref) string { return "" },
+		judge: func(ref) string { return "" }, apply: func(ref) string { return "" }, ran: func(ref) {},
+		refuse: func() bool { return false },
 	}
 	m.agents = append(m.agents, a)
 	return a
@@ -143,6 +151,7 @@ func (a *simAgent) start() {
 	a.life++
 	a.up, a.busy, a.s = true, false, newState(usual, a.disk)
 	a.on, a.caught, a.read, a.at = false, false, a.epoch, len(a.log)
+	a.rollout, a.newest = 0, progressRead{}
 	a.link(a.delay)
 }
 
@@ -164,7 +173,9 @@ func (a *simAgent) link(d time.Duration) {
 
 func (a *simAgent) cut(d time.Duration) {
 	a.on, a.caught = false, false
-	a.link(d)
+	if a.up {
+		a.link(d)
+	}
 }
 
 // pump hands over what there is, in order, one thing at a time.
@@ -175,8 +186,11 @@ func (a *simAgent) deliver() {
 	case !a.on:
 		return
 	case a.read != a.epoch:
-		a.read, a.at = a.epoch, 0
+		a.read, a.at, a.rollout = a.epoch, 0, 0
 		a.step(epochBegan{a.epoch})
+	case a.rollout < len(a.progress):
+		a.rollout++
+		a.step(progressRead{a.progress[a.rollout-1], a.epoch})
 	case a.at < a.gone:
 		a.at = a.gone
 		a.step(gapFound{})
@@ -192,15 +206,62 @@ func (a *simAgent) deliver() {
 	a.deliver()
 }
 
+// step hands an event to the machine as a follower does.
 func (a *simAgent) step(e event) {
+	switch e := e.(type) {
+	case progressRead:
+		if e.epoch != a.newest.epoch || e.Version >= a.newest.Version {
+			a.newest = e
+		}
+		a.turn(a.reached(e.Version))
+	case documentRead:
+		a.turn(e)
+		if e.Void == 0 && a.newest.Version != 0 {
+			a.turn(a.reached(e.Doc.Version))
+		}
+	default:
+		a.turn(e)
+	}
+}
+
+func (a *simAgent) reached(version uint64) stageMoved {
+	p := &a.newest
+	here := p.Version == version && p.epoch == a.s.epoch
+	return stageMoved{version, here && p.Reaches(a.node, a.labels)}
+}
+
+func (a *simAgent) turn(e event) {
 	var actions []action
-	a.s, actions = a.s.Step(a.now, e)
+	a.s, actions = a.mutant.step(a.s, a.now, e)
 	for _, act := range actions {
-		if text := tellAction(act); text != "" {
-			a.note(a, text)
+		if a.note != nil {
+			if text := tellAction(act); text != "" {
+				a.note(a, text)
+			}
 		}
 		a.do(act)
 	}
+}
+
+// step is a step of the machine with the rule broken.
+func (m mutant) step(s state, now moment, e event) (state, []action) {
+	was := s
+	if m.bend != nil {
+		if e = m.bend(&s, e); e == nil {
+			return s, nil
+		}
+	}
+	next, actions := s.Step(now, e)
+	if m.twist == nil {
+		return next, actions
+	}
+	before := next.deadline()
+	x := turn{state: next, now: now, actions: actions}
+	m.twist(was, &x, e)
+	if at := x.deadline(); at != before {
+		x.do(setTimer{at})
+	}
+	return x.state, x.actions
 }
 
 func (a *simAgent) do(act action) {
@@ -219,13 +280,17 @@ func (a *simAgent) do(act action) {
 		a.begin(act.Doc, a.works[1], func() event {
 			why := a.apply(act.Doc)
 			if why == "" {
-				a.disk = Applied{Version: act.Doc.Version, Digest: act.Doc.Digest, Highest: max(a.disk.Highest, act.Doc.Version)}
-				a.history = append(a.history, act.Doc.Version)
+				a.put(act.Doc)
+			} else {
+				a.lookAgain()
 			}
 			return done{Doc: act.Doc, OK: why == "", Error: why}
 		})
 	case tell:
 		a.last = act.report
+		if a.tells != nil {
+			a.tells(a, act.report)
+		}
 	case setTimer:
 		a.timer++
 		if n := a.timer; act.At != never {
@@ -237,6 +302,17 @@ func (a *simAgent) do(act action) {
 		}
 	case show, voided:
 	}
+}
+
+// put makes a document the one on the disk.
+func (a *simAgent) put(d ref) {
+	a.ran(d)
+	a.disk.Version, a.disk.Digest, a.disk.Highest = d.Version, d.Digest, max(a.disk.Highest, d.Version)
+}
+
+// lookAgain is what a follower does after an error of its applier.
+func (a *simAgent) lookAgain() {
+	a.step(currentFound{ref{Version: a.disk.Version, Digest: a.disk.Digest}, a.disk.Highest, a.disk.Pinned})
 }
 
 func (a *simAgent) begin(d ref, takes time.Duration, end func() event) {
@@ -255,7 +331,7 @@ func (a *simAgent) begin(d ref, takes time.Duration, end func() event) {
 }
 
 func (a *simAgent) lookBack() {
-	if !a.on {
+	if !a.on || a.refuse() {
 		a.step(lookedBack{})
 		return
 	}
@@ -266,133 +342,4 @@ func (a *simAgent) lookBack() {
 		}
 	}
 	a.step(lookedBack{a.epoch, a.fence, true})
-}
-
-// TestSimulation lets swarms go through all kinds of trouble and looks that in the
-// end all agents run what the log says.
-func TestSimulation(t *testing.T) {
-	end := time.Now().Add(testenv.Budget(t, 2*time.Second))
-	seeds, reached := 0, map[string]int{}
-	for ; seeds < 50 || time.Now().Before(end); seeds++ {
-		simulate(t, uint64(seeds), reached)
-	}
-	t.Logf("%d swarms: %v", seeds, reached)
-	for _, what := range []string{"applied", "rejected", "failed", "superseded", "held", "registry", "new", "gap", "look", "cancel"} {
-		require.NotZero(t, reached[what], what)
-	}
-}
-
-func simulate(t *testing.T, seed uint64, reached map[string]int) {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	m := newSim()
-	trouble := true
-	for i := range 4 {
-		a := m.agent(fmt.Sprintf("agent %d of seed %d", i, seed))
-		a.works = [2]time.Duration{upTo(rng, 2*time.Second), upTo(rng, 2*time.Second)}
-		a.delay = 1 + upTo(rng, 100*time.Millisecond)
-		a.apply = func(ref) string {
-			if trouble && rng.IntN(3) == 0 {
-				return "disk"
-			}
-			return ""
-		}
-		a.judge = func(d ref) string {
-			if d.Version%7 == 6 {
-				return "no"
-			}
-			return ""
-		}
-		a.start()
-	}
-	watchVersions(t, m, reached)
-	for range 60 {
-		disturb(m, rng)
-		m.run(upTo(rng, 3*time.Second))
-	}
-	trouble = false
-	m.run(time.Minute)
-	settleSim(t, m)
-}
-
-// settleSim publishes a last version, above all that was ever known, and expects
-// it everywhere.
-func settleSim(t *testing.T, m *sim) {
-	known := m.truth()
-	last := content(7*(max(known.top(), highest(m))/7+1), "last")
-	m.publish(last, last.Version)
-	for _, a := range m.agents {
-		if !a.up {
-			a.start()
-		}
-	}
-	m.run(5 * time.Minute)
-	for _, a := range m.agents {
-		require.Equal(t, last.Version, a.disk.Version, a.name)
-		require.Equal(t, last.Digest, a.disk.Digest, a.name)
-		require.Equal(t, report{Applied: last.Version, Digest: last.Digest, State: StateApplied, Version: last.Version}, a.last, a.name)
-		require.True(t, slices.IsSorted(a.history), "%s: %v", a.name, a.history)
-		require.NotContains(t, a.history, uint64(13), "was refused")
-	}
-}
-
-func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
-
-func highest(m *sim) uint64 {
-	return slices.MaxFunc(m.agents, func(a, b *simAgent) int { return cmp.Compare(a.s.highest, b.s.highest) }).s.highest
-}
-
-// watchVersions looks at each report: it tells what is on the disk.
-func watchVersions(t *testing.T, m *sim, reached map[string]int) {
-	m.note = func(a *simAgent, text string) {
-		what, _, _ := strings.Cut(text, " ")
-		reached[what]++
-		if strings.HasPrefix(text, "tell ") {
-			require.Equal(t, a.disk.Version, a.s.applied.Version, a.name)
-			require.True(t, strings.HasPrefix(text, fmt.Sprintf("tell %d, ", a.disk.Version)), "%s: %s", a.name, text)
-		}
-	}
-}
-
-func disturb(m *sim, rng *rand.Rand) {
-	a := m.agents[rng.IntN(len(m.agents))]
-	top := m.fence.K
-	switch rng.IntN(12) {
-	case 0, 1, 2, 3:
-		m.publish(content(top+1, fmt.Sprint(m.epoch)), top+1)
-	case 4:
-		a.cut(upTo(rng, 20*time.Second))
-	case 5:
-		a.kill()
-		m.after(upTo(rng, 10*time.Second), func() {
-			if !a.up {
-				a.start()
-			}
-		})
-	case 6:
-		if rng.IntN(4) == 0 {
-			m.lose()
-		}
-	case 7:
-		m.gone = max(m.gone, len(m.log)-1-rng.IntN(3))
-	case 8:
-		d := content(top+1, "staged")
-		d.Staged = true
-		m.publish(d, top+1)
-	case 9:
-		if s := m.truth(); s.isStaged() {
-			for _, a := range m.agents[:1+rng.IntN(len(m.agents))] {
-				if a.up {
-					a.step(stageMoved{s.staged.Version, rng.IntN(4) > 0})
-				}
-			}
-		}
-	case 10:
-		if s := m.truth(); s.isStaged() {
-			d := s.staged
-			d.Staged = false
-			m.publish(d, d.Version)
-		}
-	case 11:
-		m.publish(content(top+50, "forged"), 0)
-	}
 }

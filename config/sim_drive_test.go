@@ -1,0 +1,187 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pilotgo/pilotgo/protocol"
+)
+
+// simRolling is a rollout as it stands in the log.
+type simRolling struct {
+	simHead
+	Progress
+	fence protocol.Fence // of the progress
+	plan  Plan
+}
+
+// rolling is Swarm.rolling; ok is false when no rollout is going on.
+func (p *simFlow) rolling() (r simRolling, ok bool) {
+	r.simHead = p.look()
+	p.arrive()
+	if r.fence = p.simSwarm.rollout; len(p.progress) > 0 {
+		r.Progress = p.progress[len(p.progress)-1]
+	}
+	epoch := p.epoch
+	p.sleep(p.upTo(50 * time.Millisecond))
+	if r.staged == nil || epoch != r.epoch {
+		return r, false
+	}
+	var err error
+	if r.plan, err = planOf(r.staged); err != nil {
+		panic(err)
+	}
+	if r.Version != r.staged.Version {
+		r.Progress = Progress{Version: r.staged.Version, State: RolloutRunning, Share: r.plan.share(0), Labels: r.plan.Labels}
+	}
+	return r, !r.State.Over()
+}
+
+func (p *simFlow) measured(version uint64) Compliance {
+	p.arrive()
+	c := p.compliance(version)
+	p.sleep(p.upTo(50 * time.Millisecond))
+	return c
+}
+
+// rollOut is Swarm.StartRollout.
+func (f *simSwarm) rollOut(plan Plan) { f.rollOutDocument(f.anyDocument(), plan) }
+
+func (f *simSwarm) rollOutDocument(d *Document, plan Plan) {
+	f.flow(fmt.Sprint("rollout ", f.docs), func(p *simFlow) {
+		if err := plan.validate(); err != nil {
+			panic(err)
+		}
+		h := p.look()
+		if h.latest == nil || h.staged != nil {
+			return
+		}
+		text, err := plan.text()
+		if err != nil {
+			panic(err)
+		}
+		d = d.with(planField, text)
+		d.Staged = true
+		_ = p.publish(d, h, 0)
+	})
+}
+
+// progressWrite is Swarm.write.
+func (p *simFlow) progressWrite(next Progress, r simRolling) {
+	c := &protocol.Condition{Epoch: r.epoch, Term: next.Version, Raise: next.Version, HasExpect: true, Expect: r.fence.S}
+	_ = p.send(func() error {
+		if p.flaw.unexpecting {
+			c.Expect = p.simSwarm.rollout.S
+		}
+		return p.write(p.name, &next, c)
+	})
+}
+
+// drive is Swarm.DriveRollout.
+func (p *simFlow) drive() {
+	for {
+		r, ok := p.rolling()
+		if !ok {
+			return
+		}
+		p.driveLook(r)
+		p.sleep(min(max(r.plan.Bake/20, lookOften), lookSeldom))
+	}
+}
+
+func (p *simFlow) driveLook(r simRolling) {
+	c := p.measured(r.staged.Version)
+	reached := r.reach(&c, r.staged.Time)
+	if p.flaw.deaf {
+		reached.Failed = 0
+	}
+	if p.flaw.reported {
+		reached.All = reached.Running
+	}
+	switch {
+	case r.State != RolloutRunning:
+		return
+	case r.Since.IsZero():
+		p.driveStep(r, &c, 0)
+		return
+	}
+	now := p.time()
+	if p.flaw.noBake {
+		now = now.Add(r.plan.Bake)
+	}
+	switch v, _ := r.plan.judge(&r.Progress, reached, now); v {
+	case advance:
+		p.driveStep(r, &c, r.Step+1)
+	case finish:
+		p.promote(r)
+	case giveUp:
+		p.giveUp(r)
+	case goOn:
+	}
+}
+
+func (p *simFlow) driveStep(r simRolling, c *Compliance, step int) {
+	next := Progress{
+		Version: r.staged.Version, State: RolloutRunning, Step: step, Since: p.time(),
+		Share: max(r.plan.share(step), r.Share), Labels: r.plan.Labels,
+	}
+	if p.flaw.all {
+		next.Share = 1
+	}
+	next.atLeastOne(c)
+	p.progressWrite(next, r)
+}
+
+func (p *simFlow) promote(r simRolling) {
+	d := *r.staged
+	d.Staged = false
+	c := &protocol.Condition{Epoch: r.epoch, Term: d.Version, HasExpect: true, Expect: r.simHead.fence.S}
+	err := p.send(func() error {
+		_, err := p.store(p.name, &d, c)
+		return err
+	})
+	if err == nil {
+		next := r.Progress
+		next.State, next.Share = RolloutComplete, 1
+		p.progressWrite(next, r)
+	}
+}
+
+func (p *simFlow) giveUp(r simRolling) {
+	old := r.latest
+	if old == nil {
+		return
+	}
+	err := p.publish(&Document{Config: old.Config, Digest: old.Digest, RolledBackFrom: r.staged.Version, RolledBackTo: old.Version}, r.simHead, 0)
+	if err == nil {
+		next := r.Progress
+		next.State = RolloutRolledBack
+		p.progressWrite(next, r)
+	}
+}
+
+// driver is somebody who drives until it dies.
+func (f *simSwarm) driver(name string) {
+	f.drivers = append(f.drivers, f.flow(name, func(p *simFlow) { p.drive() }))
+}
+
+// setRollout pauses, resumes or aborts.
+func (f *simSwarm) setRollout(state RolloutState) {
+	f.flow("person", func(p *simFlow) {
+		r, ok := p.rolling()
+		switch {
+		case !ok || r.State == state:
+		case state == RolloutRolledBack:
+			p.giveUp(r)
+		default:
+			next := r.Progress
+			if next.Since.IsZero() {
+				next.Share, next.Labels = 0, nil
+			} else {
+				next.Since = p.time()
+			}
+			next.State = state
+			p.progressWrite(next, r)
+		}
+	})
+}
