@@ -72,9 +72,10 @@ func (a *app) configCommand() *cobra.Command {
 	var set string
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show this node's settings, or keep one",
-		Long: `Show the settings, or keep one with --set; an empty value removes it. pilotgo reads
-these keys, below their environment variables:
+		Short: "Show this node's settings, or keep one; share a swarm's configuration",
+		Long: `Show this node's settings, or keep one with --set; an empty value removes it. The commands
+below are about another thing, the configuration of a swarm. pilotgo reads these keys,
+below their environment variables:
 
   registry       default registry host (PILOTGO_REGISTRY)
   hosts          aliases, name=address,name=address (PILOTGO_HOSTS)
@@ -95,6 +96,7 @@ Other keys are kept and not read.`,
 		},
 	}
 	cmd.Flags().StringVar(&set, "set", "", "keep a setting: key=value")
+	a.addSwarmCommands(cmd)
 	return cmd
 }
 

@@ -97,7 +97,26 @@ func describe(err error) *failure {
 	case errors.As(err, &path):
 		f.code, f.hint = codeIO, "see that it exists, may be used, and has room on its disk"
 	}
+	swarmFailure(f, err)
+	if own := hintOf(err); own != "" {
+		f.hint = own
+	}
 	return f
+}
+
+// hintOf is what an error itself says to do, which knows more than its code does.
+func hintOf(err error) string {
+	var e interface {
+		error
+		Hint() string
+	}
+	if !errors.As(err, &e) {
+		return ""
+	}
+	if _, general := e.(protocol.Code); general {
+		return ""
+	}
+	return e.Hint()
 }
 
 // wrapped keeps what was put around a failure on its way.
