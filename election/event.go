@@ -1,6 +1,7 @@
 package election
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"time"
@@ -24,7 +25,7 @@ func (t instant) Sub(u instant) time.Duration { return time.Duration(t - u) }
 // event is something that happened to a member. It is one of the types below.
 type event interface{ happen(*step) }
 
-// messageRead is the next message of the subscription; [readingOf] makes one.
+// messageRead is the next message of the subscription; a [reader] makes one.
 type messageRead struct {
 	Epoch   protocol.Epoch
 	Seq     protocol.Seq
@@ -37,15 +38,37 @@ type messageRead struct {
 
 // readingOf makes the event of a message of the topic.
 func readingOf(m *protocol.Message, epoch protocol.Epoch) messageRead {
+	return new(reader).reading(m, epoch)
+}
+
+// reader makes events of messages. It remembers the last payload and what that
+// says: a leader's heartbeats are the same for a second, and parsing them is most
+// of what a follower does. It keeps the message's payload.
+type reader struct {
+	payload []byte
+	stamped bool
+	message Message
+	void    Void
+}
+
+func (r *reader) reading(m *protocol.Message, epoch protocol.Epoch) messageRead {
 	e := messageRead{Epoch: epoch, Seq: m.Seq, Sender: m.Sender, Key: parseKey(m.Key), Term: m.Term()}
+	if stamped := e.Term != 0; r.payload == nil || stamped != r.stamped || !bytes.Equal(m.Payload, r.payload) {
+		r.parse(m.Payload, stamped)
+	}
+	e.Message, e.Void = r.message, r.void
+	return e
+}
+
+func (r *reader) parse(payload []byte, stamped bool) {
 	parse := Parse
-	if e.Term != 0 {
+	if stamped {
 		parse = parseStamped
 	}
 	var err error
-	e.Message, err = parse(m.Payload)
-	errors.As(err, &e.Void)
-	return e
+	r.payload, r.stamped, r.void = payload, stamped, 0
+	r.message, err = parse(payload)
+	errors.As(err, &r.void)
 }
 
 // caughtUp: the subscription has handed over what was retained, at its beginning

@@ -45,6 +45,7 @@ type Member struct {
 
 	// Owned by loop:
 	machine  machine
+	reader   reader
 	rest     context.Context // ends when loop has more to do than to read
 	events   []event         // of actions, for after them
 	stepping bool
@@ -281,7 +282,7 @@ func (m *Member) readMessage(item client.Item) {
 	if m.blind && !m.machine.caughtUp {
 		m.step(caughtUp{}) // the link is back
 	}
-	e := readingOf(item.Message, item.Epoch)
+	e := m.reader.reading(item.Message, item.Epoch)
 	if m.bestEffort {
 		m.arrived++
 		e.Seq = m.arrived // no order but this one
@@ -348,13 +349,14 @@ func (m *Member) do(a action) {
 	}
 }
 
-// arm sets the timer to when the machine wants to be asked again.
+// arm sets the timer to when the machine wants to be asked again, counted from
+// the last look at the clock: if that was a while ago, fired looks again.
 func (m *Member) arm() {
 	if m.due == never {
 		m.timer.Stop()
 		return
 	}
-	m.timer.Reset(m.due.Sub(m.clock()))
+	m.timer.Reset(m.due.Sub(m.now))
 }
 
 // finish begins the end.
