@@ -473,18 +473,32 @@ func (r *reporter) run(ctx context.Context) {
 // publish tries until the report is out of date.
 func (r *reporter) publish(ctx context.Context, next report) {
 	for {
-		_, err := r.f.s.send(ctx, r.f.s.status, r.message(next), nil, reportSlot, nil)
+		err := r.try(ctx, next)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		r.f.s.o.Logger.Warn("config report was not published", "swarm", r.f.s.name, "error", err)
+		wait := retryAfter(err, r.f.o.MaxRetry)
+		if errors.Is(err, context.DeadlineExceeded) {
+			wait = 0
+		} else {
+			r.f.s.o.Logger.Warn("config report was not published", "swarm", r.f.s.name, "error", err)
+		}
 		select {
 		case next = <-r.next:
-		case <-time.After(retryAfter(err, r.f.o.MaxRetry)):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// try publishes once. It does not wait for ever: an answer that was lost must not
+// hold up all later reports.
+func (r *reporter) try(ctx context.Context, next report) error {
+	ctx, cancel := context.WithTimeout(ctx, max(r.f.o.MaxRetry, time.Second))
+	defer cancel()
+	_, err := r.f.s.send(ctx, r.f.s.status, r.message(next), nil, reportSlot, nil)
+	return err
 }
 
 // reportSlot is where each agent's newest report stands.
