@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -164,5 +165,16 @@ func TestStrayImportsAreFound(t *testing.T) {
 		}
 		require.Len(t, found, 1, "%s", test)
 		require.Contains(t, found[0], test.want)
+	}
+}
+
+// Every call of a script pays for what the small program links in.
+func TestTheSmallProgramStaysSmall(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", module+"/cmd/pilotgo").Output()
+	require.NoError(t, err)
+	deps := strings.Fields(string(out))
+	require.Contains(t, deps, module+"/client")
+	for _, heavy := range []string{"github.com/cockroachdb/pebble/v2", "github.com/nats-io/nats.go", "github.com/prometheus/client_golang/prometheus", module + "/internal/stores"} {
+		require.NotContains(t, deps, heavy)
 	}
 }
