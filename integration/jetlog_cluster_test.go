@@ -84,12 +84,6 @@ func (c *cluster) ready(t testing.TB) {
 	}, 30*time.Second, 20*time.Millisecond)
 }
 
-// kill ends a server without a word.
-func (c *cluster) kill(i int) {
-	c.servers[i].Shutdown()
-	c.servers[i].WaitForShutdown()
-}
-
 func (c *cluster) stop() {
 	for _, s := range c.servers {
 		if s != nil {
