@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
@@ -94,7 +95,7 @@ func (a *app) serveHTTP(ctx context.Context, o httpOptions, op extras.Operator, 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Serve(l)
+		s.Serve(few(l, operatorsConns))
 	}()
 	return l.Addr().String(), func() {
 		op.Close()
@@ -102,6 +103,43 @@ func (a *app) serveHTTP(ctx context.Context, o httpOptions, op extras.Operator, 
 		<-ended
 		about.Conn.Close()
 	}, nil
+}
+
+// operatorsConns is how many connections the operators' address has at once.
+// Others wait, in the system's queue.
+const operatorsConns = 512
+
+// boundedListener is one of few connections: the files that more would take are
+// the log's too.
+type boundedListener struct {
+	net.Listener
+	places chan struct{}
+}
+
+func few(l net.Listener, n int) net.Listener {
+	return &boundedListener{l, make(chan struct{}, n)}
+}
+
+// Accept implements net.Listener.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	l.places <- struct{}{}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &boundedConn{c, sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+type boundedConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *boundedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
 }
 
 // ownAddress is how this machine reaches a socket of its own.
