@@ -40,6 +40,7 @@ func (p *simFlow) rolling() (r simRolling, ok bool) {
 func (p *simFlow) measured(version uint64) Compliance {
 	p.arrive()
 	c := p.compliance(version)
+	p.judge.measured[p.name] = p.now
 	p.sleep(p.upTo(50 * time.Millisecond))
 	return c
 }

@@ -24,6 +24,8 @@ type simJudge struct {
 	pending map[simVersion]*Progress // the newest progress of a version
 	paused  map[simVersion]time.Time
 
+	measured map[string]moment // when a driver looked
+
 	reached map[string]int
 }
 
@@ -41,7 +43,7 @@ func newSimJudge(f *simSwarm) *simJudge {
 	return &simJudge{
 		f: f, first: map[simVersion]Digest{}, counted: map[simContent]bool{}, stored1: map[simContent]protocol.EpochID{},
 		expect: map[simContent]uint64{}, staged: map[simContent]bool{}, tops: map[protocol.EpochID]uint64{},
-		reach: map[uint64][]Progress{}, pending: map[simVersion]*Progress{}, paused: map[simVersion]time.Time{}, reached: map[string]int{},
+		reach: map[uint64][]Progress{}, pending: map[simVersion]*Progress{}, paused: map[simVersion]time.Time{}, reached: map[string]int{}, measured: map[string]moment{},
 	}
 }
 
@@ -103,8 +105,11 @@ func (j *simJudge) promoted(who string, version uint64) {
 }
 
 // enough checks that those who were reached run the version, but for one that
-// came or went meanwhile.
+// came or went since the driver looked.
 func (j *simJudge) enough(who string, p *Progress, plan *Plan) {
+	if truth := j.f.truth(); !truth.isStaged() || j.f.now-j.measured[who] > 3*time.Second {
+		return // they can be elsewhere by now
+	}
 	c := j.f.compliance(p.Version)
 	began := time.Time{}
 	if d := j.f.find(p.Version); d != nil {
