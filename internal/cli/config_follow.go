@@ -259,5 +259,5 @@ func labelText(labels map[string]string) string {
 	for name, value := range maps.All(labels) {
 		words = append(words, name+"="+value)
 	}
-	return joined(sorted(words))
+	return strings.Join(sorted(words), ",")
 }

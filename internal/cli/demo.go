@@ -24,11 +24,12 @@ func (a *app) demoCommand() *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show an election, a failover and push against polling, live",
+		Short: "Show an election, a rollout and push against polling, live",
 		Long: `Start a registry on this machine and show, live: five agents that elect a leader, a
-failover when it is cut off the network, a handover, and how long messages take to a
-reader that subscribes and to one that polls the inbox as scripts do. It ends by
-itself. Nothing is kept, and nothing is sent to other machines.`,
+failover when it is cut off the network, a handover; a configuration that is refused,
+one that is rolled out in steps, and one that rolls itself back; and how long messages
+take to a reader that subscribes and to one that polls the inbox as scripts do. It ends
+by itself. Nothing is kept, and nothing is sent to other machines.`,
 		Example: `  pilotgo demo
   pilotgo --json demo | jq .election.failover_ms`,
 		Args:        arguments(0, 0, "pilotgo demo has flags only"),
@@ -45,6 +46,7 @@ itself. Nothing is kept, and nothing is sent to other machines.`,
 // The acts of the demonstration, in their order. Each one adds to the result.
 var acts = []func(*demo, context.Context) error{
 	(*demo).electionAct,
+	(*demo).configAct,
 	(*demo).pushAct,
 }
 
@@ -74,6 +76,8 @@ Try it yourself, each in a terminal of its own:
   pilotgo registry serve
   pilotgo election run localhost tasks -- sh -c 'echo I lead; sleep 1000'
   pilotgo election watch localhost tasks
+  pilotgo config follow workers --host localhost --out config.json
+  echo '{"max_workers":10}' | pilotgo config publish workers --host localhost -f -
 `)
 	})
 }
@@ -124,9 +128,13 @@ func (s *stage) close() {
 
 // enter brings a new agent on the stage; socket may be nil.
 func (s *stage) enter(ctx context.Context, socket net.PacketConn) (*client.Client, error) {
+	return s.enterAs(ctx, link.NewIdentity(), socket)
+}
+
+func (s *stage) enterAs(ctx context.Context, id link.Identity, socket net.PacketConn) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
-	c, err := client.Dial(ctx, s.addr, client.Options{Key: link.NewIdentity().Key, NoState: true, PacketConn: socket})
+	c, err := client.Dial(ctx, s.addr, client.Options{Key: id.Key, NoState: true, PacketConn: socket})
 	if err == nil {
 		s.onClose(func() { c.Close() })
 	}
@@ -152,6 +160,11 @@ func (d *demo) say(format string, args ...any) {
 	defer d.output.Unlock()
 	fmt.Fprintf(d.out, format, args...)
 	d.out.Flush()
+}
+
+// line shows what somebody does, and when.
+func (d *demo) line(who, format string, args ...any) {
+	d.say("%6.2f s   %-8s  %s\n", time.Since(d.began).Seconds(), who, fmt.Sprintf(format, args...))
 }
 
 func milliseconds(t time.Duration) string { return fmt.Sprintf("%.1f ms", inMS(t)) }

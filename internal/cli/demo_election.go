@@ -211,10 +211,6 @@ func (s *scene) heir(leader *agent) *agent {
 	return leader
 }
 
-func (s *scene) line(who, format string, args ...any) {
-	s.say("%6.2f s   %-8s  %s\n", time.Since(s.began).Seconds(), who, fmt.Sprintf(format, args...))
-}
-
 // severable is a socket that can be cut like a cable: what is sent is lost, and
 // nothing comes in.
 type severable struct {
