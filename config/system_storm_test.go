@@ -31,7 +31,7 @@ var systemSeed = flag.Int("system.seed", -1, "run only this schedule of TestSyst
 // The budget is in virtual time: 1 s of it is 6 minutes, so that the 5m of a
 // nightly run are 30 hours.
 func TestSystemStorms(t *testing.T) {
-	budget := 360 * testenv.Budget(t, 5*time.Second)
+	budget := 360 * testenv.Budget(t, 3*time.Second)
 	var ran, reads atomic.Int64
 	var mu sync.Mutex
 	sums := map[string]int{}
