@@ -356,7 +356,9 @@ func (f *follower) look(ctx context.Context) {
 		f.send(ctx, lookedBack{})
 		return
 	}
-	for _, d := range []*Document{h.latest, h.staged} {
+	// The staged one first: it can have the version of what was read meanwhile, which
+	// then counts for nothing, and hides the latest.
+	for _, d := range []*Document{h.staged, h.latest} {
 		if d != nil {
 			f.send(ctx, versionRead{documentRead{
 				Epoch: d.Epoch, Seq: d.Seq, Sender: d.Sender, Stamped: true, Looked: true, Doc: refOf(d),

@@ -90,6 +90,7 @@ func (s *shelf) place(d ref, settled bool) (news bool, v Void) {
 		if same := d.is(s.latest); same || settled || d.Seq > s.latest.Seq {
 			return false, takenUnless(same)
 		}
+		s.latest = ref{} // it was not the first
 	case d.Version == s.staged.Version:
 		same := d.is(s.staged)
 		if !same || d.Staged || d.Version < s.latest.Version {
