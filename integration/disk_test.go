@@ -113,17 +113,6 @@ func TestAFullDiskIsToldAndPublishesGoOnOnceThereIsRoom(t *testing.T) {
 	require.True(t, ok, "%s", says)
 }
 
-// next is the next message of a stream.
-func next(t *testing.T, s client.Stream) *protocol.Message {
-	t.Helper()
-	for m, err := range client.Messages(t.Context(), s) {
-		require.NoError(t, err)
-		return m
-	}
-	t.Fatal("the stream has ended")
-	return nil
-}
-
 // Others fill the disk to the last byte while messages stream in, again and
 // again: each publish is acknowledged or refused, and what was acknowledged is
 // there after a crash.

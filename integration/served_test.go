@@ -109,3 +109,14 @@ func put(t *testing.T, c *client.Client, topic, payload string) protocol.Seq {
 	require.NoError(t, err)
 	return ack.Seq
 }
+
+// next is the next message of a stream.
+func next(t *testing.T, s client.Stream) *protocol.Message {
+	t.Helper()
+	for m, err := range client.Messages(t.Context(), s) {
+		require.NoError(t, err)
+		return m
+	}
+	t.Fatal("the stream has ended")
+	return nil
+}
