@@ -17,7 +17,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: bench compare|conns|election [flags]")
+		return fmt.Errorf("usage: bench compare|conns|election|config [flags]")
 	}
 	switch args[0] {
 	case "serve-relay":
@@ -39,6 +39,21 @@ func run(args []string) error {
 			return err
 		}
 		return conns(*n, *runs)
+	case "serve-reports":
+		return serveReportsOf(args[1:])
+	case "config":
+		f := flag.NewFlagSet("config", flag.ContinueOnError)
+		var n configSizes
+		f.IntVar(&n.Applies, "applies", 200, "versions that an agent with a file applies")
+		f.IntVar(&n.Crowd, "crowd", 1000, "agents in one process")
+		f.IntVar(&n.Reports, "reports", 10_000, "agents whose reports are summed up")
+		f.IntVar(&n.Versions, "versions", 10_000, "versions of a history")
+		f.IntVar(&n.Bytes, "bytes", 1024, "of a document")
+		file := f.String("json", "", "a file for the figures as JSON")
+		if err := f.Parse(args[1:]); err != nil {
+			return err
+		}
+		return configs(n, *file, f.Args())
 	case "elect-member":
 		return electMember(args[1:])
 	case "election":

@@ -15,17 +15,23 @@ import (
 
 const topic = "bench"
 
+// historyVersions is how many versions of a configuration are kept.
+const historyVersions = 100_000
+
 func serveRegistry() error {
+	// The fan-out row sends a burst of ten times what one topic and sender keep by
+	// default; readers that are behind for a moment must not meet a gap.
+	return serve(memlog.New(memlog.Options{
+		Retention: registry.Retention{Messages: 2 * fanOutMessages, Versions: historyVersions},
+	}))
+}
+
+func serve(log registry.Log) error {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return err
 	}
-	r, err := registry.New(registry.Options{
-		// The fan-out row sends a burst of ten times what one topic and sender keep
-		// by default; readers that are behind for a moment must not meet a gap.
-		Log: memlog.New(memlog.Options{Retention: registry.Retention{Messages: 2 * fanOutMessages}}),
-		Key: key,
-	})
+	r, err := registry.New(registry.Options{Log: log, Key: key})
 	if err != nil {
 		return err
 	}
