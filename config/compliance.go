@@ -176,7 +176,7 @@ func (w *waiter) run(ctx context.Context, s *Swarm) (Compliance, error) {
 	defer stream.Close()
 	w.begin()
 	for {
-		item, err := stream.Next(ctx)
+		item, err := next(ctx, stream)
 		if err != nil {
 			return w.measured(), err
 		}

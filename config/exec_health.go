@@ -79,18 +79,6 @@ func (h Health) once(ctx context.Context, d *Document, swarm, file string) error
 	return bounded(ctx, func() error { return h.Check(ctx, d) })
 }
 
-// bounded calls f and gives up on it when ctx ends: then f goes on alone.
-func bounded(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // in fills in the swarm.
 func (e Exec) in(swarm string) Exec {
 	if e.Swarm == "" {

@@ -76,17 +76,18 @@ func (o *FollowOptions) validate(self client.Self) error {
 //
 // At first it goes to the latest version, not through all before it. A version
 // that a validator refuses, or a with an error that is ErrInvalid, changes nothing;
-// one that cannot be applied is tried again; a newer one supersedes either. Versions of a rollout are applied once it
-// reaches this agent. A version is never given up for a lower one, whatever the
-// registry has or has lost.
+// one that cannot be applied is tried again; a newer one supersedes either. A panic
+// of a validator refuses, one of Apply is an error. Versions of a rollout are
+// applied once it reaches this agent. A version is never given up for a lower one,
+// whatever the registry has or has lost.
 //
 // Each report takes the place of the one before, on config:status:SWARM; two agents
 // with one node id would take each other's. What cannot be reported is not held
 // against the agent: it goes on, and its report is made up for.
 //
 // a is used from one goroutine at a time, and not any more once Follow has
-// returned; for that Follow waits for an Apply that has begun. The error is that of
-// ctx; net.ErrClosed when the connection was closed; what the registry says when it
+// returned; for that Follow waits for an Apply that has begun. A validator that does
+// not look at its context is not waited for. The error is that of ctx; net.ErrClosed when the connection was closed; what the registry says when it
 // refuses the subscription; or what a says about what is applied now.
 func (s *Swarm) Follow(ctx context.Context, a Applier, o FollowOptions) error {
 	if err := o.validate(s.conn.Self()); err != nil {
@@ -320,6 +321,7 @@ func (f *follower) judge(ctx context.Context, d *Document) {
 		}
 		e := judged{Doc: refOf(d), OK: err == nil}
 		if err != nil {
+			f.s.logPanic(err)
 			e.Reason = err.Error()
 		}
 		f.send(ctx, e)
@@ -328,9 +330,10 @@ func (f *follower) judge(ctx context.Context, d *Document) {
 
 func (f *follower) apply(ctx context.Context, d *Document) {
 	f.work(func() {
-		err := f.a.Apply(ctx, d)
+		err := safely(func() error { return f.a.Apply(ctx, d) })
 		e := done{Doc: refOf(d), OK: err == nil}
 		if err != nil {
+			f.s.logPanic(err)
 			e.Refused, e.Error = errors.Is(err, protocol.ErrInvalid), err.Error()
 			f.lookAgain(ctx)
 		}
@@ -340,7 +343,11 @@ func (f *follower) apply(ctx context.Context, d *Document) {
 
 // lookAgain reads what is applied after an error: a local rollback may be why.
 func (f *follower) lookAgain(ctx context.Context) {
-	now, err := f.a.Current(ctx)
+	var now Applied
+	err := safely(func() (err error) {
+		now, err = f.a.Current(ctx)
+		return err
+	})
 	if err != nil {
 		f.s.o.Logger.Warn("config in use cannot be read", "swarm", f.s.name, "error", err)
 		return
@@ -372,7 +379,7 @@ func (f *follower) look(ctx context.Context) {
 func (f *follower) readVersions(ctx context.Context, stream client.Stream) {
 	defer stream.Close()
 	for {
-		item, err := stream.Next(ctx)
+		item, err := next(ctx, stream)
 		if err != nil {
 			select {
 			case f.fails <- err:
@@ -420,7 +427,7 @@ func (f *follower) readProgress(ctx context.Context) {
 	}
 	defer stream.Close()
 	for {
-		item, err := stream.Next(ctx)
+		item, err := next(ctx, stream)
 		if err != nil {
 			return // the other subscription tells why
 		}

@@ -557,3 +557,114 @@ func TestFollowWithoutFences(t *testing.T) {
 		require.Equal(t, "5: applied 5", a.report(t, reg))
 	})
 }
+
+// A validator that panics refuses; one that hangs is called off by the next
+// version, and holds up no end.
+func TestValidatorsThatPanicOrHang(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 1, `{"v":1}`)
+		release := make(chan struct{})
+		defer close(release)
+		a := follow(t, reg, "a", func(a *agent) {
+			a.o.Validators = []config.Validator{config.ValidatorFunc(func(_ context.Context, d *config.Document) error {
+				switch d.Version {
+				case 2:
+					panic("no 2")
+				case 3, 5:
+					<-release
+				}
+				return nil
+			})}
+		})
+		settle()
+		a.took()
+		for v := uint64(2); v <= 5; v++ {
+			publish(t, s, v, `{}`)
+			settle()
+		}
+		require.Equal(t, []string{
+			"announced 2", "rejected 2: document: panic: panic: no 2", "announced 3",
+			"announced 4", "superseded 3", "applied 4", "announced 5",
+		}, a.took())
+		begun := time.Now()
+		a.stop()
+		require.Less(t, time.Since(begun), 100*time.Millisecond)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Publish(ctx, []byte(`{"v":5}`), config.PublishOptions{Version: 5, Validators: a.o.Validators})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(begun).Round(time.Second))
+	})
+}
+
+// A panic of an applier is a failure as others are.
+func TestAnApplierThatPanics(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		a := follow(t, reg, "a", func(a *agent) {
+			tries := 0
+			a.fail = func(*config.Document) error {
+				if tries++; tries == 1 {
+					panic("not now")
+				}
+				return nil
+			}
+		})
+		publish(t, s, 1, `{}`)
+		settle()
+		require.Equal(t, []string{"announced 1", "failed 1: panic: not now", "applied 1"}, a.took())
+	})
+}
+
+// flood is a connection on which messages of each topic never end.
+type flood struct{ client.Conn }
+
+func (f flood) Subscribe(ctx context.Context, topic string, o ...client.SubscribeOption) (client.Stream, error) {
+	s, err := f.Conn.Subscribe(ctx, topic, o...)
+	return flooded{s}, err
+}
+
+type flooded struct{ client.Stream }
+
+// Next gives what is at hand, whether or not ctx has ended.
+func (flooded) Next(context.Context) (client.Item, error) {
+	time.Sleep(time.Millisecond)
+	return client.Item{Kind: client.ItemMessage, Message: &protocol.Message{}}, nil
+}
+
+// Each call ends with its context, also where messages come faster than they are
+// read.
+func TestCallsEndInAFlood(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *config.Swarm) error{
+		"follow": func(ctx context.Context, s *config.Swarm) error {
+			return s.Follow(ctx, &memory{}, config.FollowOptions{})
+		},
+		"compliance": func(ctx context.Context, s *config.Swarm) error {
+			_, err := s.Compliance(ctx, config.ComplianceOptions{})
+			return err
+		},
+		"wait": func(ctx context.Context, s *config.Swarm) error {
+			_, err := s.WaitFor(ctx, 1, 1, config.ComplianceOptions{})
+			return err
+		},
+		"watch": func(ctx context.Context, s *config.Swarm) error {
+			for _, err := range s.Watch(ctx) {
+				return err
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+				s := openSwarm(t, flood{dial(t, reg, "a")})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				begun := time.Now()
+				require.ErrorIs(t, call(ctx, s), context.DeadlineExceeded)
+				require.Less(t, time.Since(begun), time.Minute+100*time.Millisecond)
+			})
+		})
+	}
+}

@@ -9,7 +9,9 @@ import (
 )
 
 // Validator judges a document. The text of its error becomes the reason that
-// others read, so it says what is wrong and nothing secret.
+// others read, so it says what is wrong and nothing secret. One that does not
+// return when its context ends is left alone, and its answer is dropped. A panic
+// refuses the document, with what it says as the reason.
 type Validator interface {
 	Validate(ctx context.Context, d *Document) error
 }
@@ -27,7 +29,8 @@ type Applier interface {
 	Current(ctx context.Context) (Applied, error)
 
 	// Apply returns once d is in use and would be after a crash, or with an error
-	// when nothing has changed: what was in use before is again. It may keep d.
+	// when nothing has changed: what was in use before is again. It may keep d. A
+	// panic is taken for an error, and Current is asked what that has left.
 	Apply(ctx context.Context, d *Document) error
 }
 

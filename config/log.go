@@ -39,7 +39,7 @@ func (s *Swarm) read(ctx context.Context, topic string, each func(*protocol.Mess
 	}
 	defer stream.Close()
 	for {
-		item, err := stream.Next(ctx)
+		item, err := next(ctx, stream)
 		switch {
 		case err != nil:
 			return fmt.Errorf("read %q: %w", topic, err)
@@ -51,6 +51,15 @@ func (s *Swarm) read(ctx context.Context, topic string, each func(*protocol.Mess
 			return nil
 		}
 	}
+}
+
+// next is the next item, but an error once ctx has ended: a stream that never runs
+// dry does not look.
+func next(ctx context.Context, stream client.Stream) (client.Item, error) {
+	if err := ctx.Err(); err != nil {
+		return client.Item{}, err
+	}
+	return stream.Next(ctx)
 }
 
 // window lists the documents from seq lo to hi.

@@ -93,23 +93,19 @@ func (s *Swarm) draft(ctx context.Context, config []byte, o *PublishOptions) (*D
 }
 
 func (s *Swarm) validate(ctx context.Context, d *Document, list []Validator) error {
-	if err := judgeAll(ctx, d, list); err != nil {
-		return fmt.Errorf("config %q: %w", s.name, err)
+	err := judgeAll(ctx, d, list)
+	if err == nil {
+		return nil
 	}
-	return nil
+	s.logPanic(err)
+	return fmt.Errorf("config %q: %w", s.name, err)
 }
 
-// judgeAll asks one validator after the other.
-func judgeAll(ctx context.Context, d *Document, list []Validator) error {
-	for _, v := range list {
-		if v == nil {
-			continue
-		}
-		if err := v.Validate(ctx, d); err != nil {
-			return err
-		}
+// logPanic keeps the stack of a panic, of which the error tells the value only.
+func (s *Swarm) logPanic(err error) {
+	if panicked := new(panicError); errors.As(err, &panicked) {
+		s.o.Logger.Error("config: panic", "swarm", s.name, "panic", panicked.value, "stack", string(panicked.stack))
 	}
-	return nil
 }
 
 func (s *Swarm) checkOptions(o *PublishOptions) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -54,16 +55,62 @@ func (e *InvalidError) Hint() string {
 // A nil one is left out.
 func All(list ...Validator) Validator {
 	return ValidatorFunc(func(ctx context.Context, d *Document) error {
-		for _, v := range list {
-			if v == nil {
-				continue
-			}
-			if err := v.Validate(ctx, d); err != nil {
-				return err
-			}
+		if err := judgeAll(ctx, d, list); err != nil {
+			return err
 		}
 		return ctx.Err()
 	})
+}
+
+// judgeAll asks one after the other. It has the answer when ctx ends at the latest:
+// a validator that does not look at it goes on alone. A panic refuses.
+func judgeAll(ctx context.Context, d *Document, list []Validator) error {
+	for _, v := range list {
+		if v == nil {
+			continue
+		}
+		err := bounded(ctx, func() error { return v.Validate(ctx, d) })
+		switch panicked := new(panicError); {
+		case err == nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &panicked):
+			return &InvalidError{Rule: "panic", Err: err}
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// panicError is a panic of code that was lent to us.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// safely makes an error of a panic of f.
+func safely(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p, debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// bounded calls f and gives up on it when ctx ends: then f goes on alone.
+func bounded(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- safely(f) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Within is v with at most d for each document. When d is over, or the context,

@@ -99,3 +99,13 @@ func TestWithinBoundsAHangingValidator(t *testing.T) {
 		require.Equal(t, 4*time.Second, time.Since(begun))
 	})
 }
+
+// A panic refuses the document, and ends no process.
+func TestAPanicOfAValidatorRefuses(t *testing.T) {
+	panics := config.ValidatorFunc(func(context.Context, *config.Document) error { panic("no such thing") })
+	for _, v := range []config.Validator{config.All(panics), config.All(config.Within(time.Minute, panics))} {
+		err := v.Validate(t.Context(), document(t, 1, `{}`))
+		require.EqualError(t, err, "document: panic: panic: no such thing")
+		require.ErrorIs(t, err, protocol.ErrInvalid)
+	}
+}

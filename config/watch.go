@@ -84,7 +84,7 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 	defer stream.Close()
 	for {
-		item, err := stream.Next(ctx)
+		item, err := next(ctx, stream)
 		if err == nil {
 			err = w.take(ctx, item)
 		}
