@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -15,7 +14,8 @@ import (
 
 // File is an Applier that keeps a swarm's configuration in a file. It is made by
 // OpenFile and belongs to one agent: whoever else opens one of its files gets a
-// [LockedError] until Close.
+// [LockedError] until Close. Its methods may be called from any goroutine; one is at
+// work at a time, and each waits for its turn no longer than its context lasts.
 //
 // Who opens the target, at any moment, reads one whole document, byte for byte as
 // it was published. The version file never names a later version than the target
@@ -37,7 +37,9 @@ type File struct {
 	unlock  func()
 	fault   func(step string) error // for tests; nil does nothing
 
-	mu     sync.Mutex
+	turn chan struct{} // holds one while a call is at work
+
+	// Owned by who has the turn:
 	store  *store
 	closed bool
 }
@@ -95,7 +97,7 @@ func OpenFile(o FileOptions) (_ *File, err error) {
 	if o, err = o.validate(); err != nil {
 		return nil, err
 	}
-	f := &File{opts: o}
+	f := &File{opts: o, turn: make(chan struct{}, 1)}
 	if f.content, err = followOnce(o.Target); err != nil {
 		return nil, err
 	}
@@ -150,8 +152,8 @@ func (f *File) open() (err error) {
 // Close gives the files free. It waits for a call at work, which the context of
 // that call bounds.
 func (f *File) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.turn <- struct{}{}
+	defer f.leave()
 	if !f.closed {
 		f.closed = true
 		f.unlock()
@@ -159,15 +161,30 @@ func (f *File) Close() error {
 	return nil
 }
 
+// enter waits for the turn, and then for the files to be as the state says.
+func (f *File) enter(ctx context.Context) error {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	err := f.settle(ctx)
+	if err != nil {
+		f.leave()
+	}
+	return err
+}
+
+func (f *File) leave() { <-f.turn }
+
 // Current tells what is applied. It first finishes, or takes back, an apply that
 // a crash or the end of a context interrupted, and puts target and version file
 // right where they differ from the state.
 func (f *File) Current(ctx context.Context) (Applied, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.settle(ctx); err != nil {
+	if err := f.enter(ctx); err != nil {
 		return Applied{}, err
 	}
+	defer f.leave()
 	a := Applied{Highest: f.store.Highest, Pinned: f.store.Pinned}
 	if v := f.store.Current; v != nil {
 		a.Version, a.Digest, a.Config, a.At, a.Epoch = v.Version, DigestOf(v.Config), v.Config, v.At, v.Epoch
@@ -177,11 +194,10 @@ func (f *File) Current(ctx context.Context) (Applied, error) {
 
 // Pin says whether Apply refuses. It is remembered.
 func (f *File) Pin(ctx context.Context, pinned bool) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.settle(ctx); err != nil {
+	if err := f.enter(ctx); err != nil {
 		return err
 	}
+	defer f.leave()
 	next := f.store.fileState
 	next.Pinned = pinned
 	return f.store.set(next)
@@ -198,11 +214,10 @@ func (f *File) Pin(ctx context.Context, pinned bool) error {
 // returns its error and things are as after a crash: the next call of Current,
 // Apply or Pin, in this process or another, first does it again from there.
 func (f *File) Apply(ctx context.Context, d *Document) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.settle(ctx); err != nil {
+	if err := f.enter(ctx); err != nil {
 		return err
 	}
+	defer f.leave()
 	if f.store.Pinned {
 		return &PinnedError{Version: f.store.current()}
 	}

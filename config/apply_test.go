@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -265,6 +267,47 @@ func TestApplyThatIsInterruptedGoesOnLater(t *testing.T) {
 			wantClean(t, dir, filepath.Join(dir, "state"))
 		})
 	}
+}
+
+// Who waits for another call waits no longer than its own context lasts.
+func TestCallsWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFile(t, config.FileOptions{Health: &config.Health{Tries: 1, Timeout: time.Hour, Check: func(ctx context.Context, _ *config.Document) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Apply(ctx, document(t, 1, one)) }()
+		synctest.Wait()
+		begun := time.Now()
+		for _, call := range []func(context.Context) error{
+			func(ctx context.Context) error { _, err := f.Current(ctx); return err },
+			func(ctx context.Context) error { return f.Pin(ctx, true) },
+			func(ctx context.Context) error { return f.Apply(ctx, document(t, 2, two)) },
+		} {
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.Equal(t, context.DeadlineExceeded, call(short))
+			cancel()
+		}
+		require.Equal(t, 3*time.Second, time.Since(begun))
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+// A check that panics has failed.
+func TestAHealthCheckThatPanics(t *testing.T) {
+	dir := t.TempDir()
+	f := openFileIn(t, config.FileOptions{Health: &config.Health{Tries: 1, Check: func(_ context.Context, d *config.Document) error {
+		if d.Version == 2 {
+			panic("unwell")
+		}
+		return nil
+	}}}, dir)
+	require.NoError(t, f.Apply(t.Context(), document(t, 1, one)))
+	require.EqualError(t, f.Apply(t.Context(), document(t, 2, two)), "apply version 2: not healthy after 1 tries: panic: unwell")
+	wantFiles(t, dir, one, "1\n")
 }
 
 func TestApplyAfterClose(t *testing.T) {
