@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotgo/pilotgo/config"
+	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/spf13/cobra"
 )
 
@@ -55,8 +56,9 @@ started with --unpin.
 
 What happens is printed, a line each: following, announced, applied, rolled back, rejected, failed,
 superseded, held (a rollout has not come here), pinned, unpinned, registry behind, new
-epoch, gap; with --json as objects, and _ for a space in the event. It ends with 0 on SIGINT or SIGTERM, with 10 or 11 where the registry is not
-reached within --timeout at the start, and with 12 where another process keeps the file.`,
+epoch, gap; with --json as objects, and _ for a space in the event. It ends with 0 on
+SIGINT or SIGTERM, with 10 or 11 where the registry is not reached within --timeout at the
+start (a service says --timeout 0), and with 12 where another process keeps the file.`,
 		Example: `  pilotgo config follow worker-pool --out /etc/worker/config.json --schema schema.json
   pilotgo config follow worker-pool --out config.json --exec 'systemctl reload worker' --health 'curl -fsS localhost:8080/healthz'
   pilotgo --json config follow worker-pool --label zone=a | jq -c 'select(.event == "applied")'`,
@@ -115,30 +117,41 @@ func (a *app) followConfig(ctx context.Context, o configFollowOptions, name stri
 	}
 	ctx, stop := untilUnread(ctx, a.stdout)
 	defer stop()
-	s, err := a.openStream(ctx, o.connection, name)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	o.file.Retained, o.file.Logger = s.Get, a.logger()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	g := &following{app: a, name: name, end: end, digests: make(map[uint64]config.Digest)}
+	o.file.Retained, o.file.Logger = g.retained, a.logger()
 	file, err := config.OpenFile(o.file)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	g := &following{app: a, swarm: s, file: file, end: end, digests: make(map[uint64]config.Digest)}
-	o.follow.Validators = append([]config.Validator{config.ValidatorFunc(g.noted)}, o.follow.Validators...)
-	o.follow.Notify = func(c config.Change) { g.tell(ctx, c) }
-	if err := g.begin(ctx); err != nil {
-		return err
-	}
-	err = s.Follow(ctx, file, o.follow)
-	if ctx.Err() != nil {
+	if err = g.run(ctx, file, o); err != nil && ctx.Err() != nil {
 		return streamEnd(causeOf(ctx))
 	}
 	return err
+}
+
+// redial is how often a registry is tried that cannot be reached.
+const redial = time.Second
+
+// awaitSwarm is openSwarm for an agent, which may be there before its registry is.
+func (a *app) awaitSwarm(ctx context.Context, o connection, name string) (*swarm, error) {
+	within, cancel := bounded(ctx, o.timeout)
+	defer cancel()
+	for told := false; ; told = true {
+		s, err := a.openSwarm(within, o, name)
+		code := protocol.CodeOf(err)
+		switch {
+		case err == nil, code != protocol.ErrNotConnected && code != protocol.ErrDraining:
+			return s, err
+		case !told:
+			a.warn(code.Name(), "waiting for the registry: "+err.Error())
+		}
+		if sleep(within, redial) != nil {
+			return nil, err
+		}
+	}
 }
 
 // causeOf is why a context has ended: what was given as its cause, or by whom it
@@ -153,32 +166,69 @@ func causeOf(ctx context.Context) error {
 // following prints what happens to an agent.
 type following struct {
 	*app
-	swarm *swarm
-	file  *config.File
+	name  string
+	swarm *swarm // nil before there is a connection
 	end   context.CancelCauseFunc
 
 	mu      sync.Mutex // guards digests
 	digests map[uint64]config.Digest
 }
 
-// begin tells what the agent has before it knows what the registry has, and puts
-// the swarm into this node's inbox: what the recipe does by hand reads it there.
-func (g *following) begin(ctx context.Context) error {
-	f, err := g.swarm.client.Fence(ctx, config.Topic(g.swarm.Name()))
+func (g *following) run(ctx context.Context, file *config.File, o configFollowOptions) error {
+	begun, err := g.begin(ctx, file)
 	if err != nil {
 		return err
 	}
-	g.adopt(ctx, g.swarm, f.Epoch.ID)
-	now, err := g.file.Current(ctx)
-	if err != nil {
+	if g.swarm, err = g.awaitSwarm(ctx, o.connection, g.name); err != nil {
 		return err
+	}
+	defer g.swarm.close()
+	g.adopt(ctx)
+	if !begun {
+		if _, err := g.begin(ctx, file); err != nil {
+			return err
+		}
+	}
+	o.follow.Validators = append([]config.Validator{config.ValidatorFunc(g.noted)}, o.follow.Validators...)
+	o.follow.Notify = func(c config.Change) { g.tell(ctx, c) }
+	return g.swarm.Follow(ctx, file, o.follow)
+}
+
+// begin finishes what a crash interrupted, and tells what the agent has, before it
+// knows what the registry has. It reports false where only the registry can tell
+// whether somebody has rolled back here.
+func (g *following) begin(ctx context.Context, file *config.File) (bool, error) {
+	now, err := file.Current(ctx)
+	if errors.Is(err, protocol.ErrNotConnected) && g.swarm == nil {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
 	}
 	g.digests[now.Version] = now.Digest
 	reason := ""
 	if now.Version == 0 {
 		reason = "nothing is applied yet"
 	}
-	return g.print("following", now.Version, reason)
+	return true, g.print("following", now.Version, reason)
+}
+
+func (g *following) retained(ctx context.Context, version uint64) (*config.Document, error) {
+	if g.swarm == nil {
+		return nil, protocol.ErrNotConnected
+	}
+	return g.swarm.Get(ctx, version)
+}
+
+// adopt puts the swarm into this node's inbox: what the recipe does by hand reads
+// it there. A new log has to be told again.
+func (g *following) adopt(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	f, err := g.swarm.client.Fence(ctx, config.Topic(g.name))
+	if err == nil {
+		g.app.adopt(ctx, g.swarm, f.Epoch.ID)
+	}
 }
 
 // noted remembers the digest of each version that is looked at, and refuses none.
@@ -200,27 +250,17 @@ func (g *following) digest(version uint64) string {
 
 func (g *following) tell(ctx context.Context, c config.Change) {
 	if c.Kind == config.ChangeEpoch {
-		g.again(ctx)
+		g.adopt(ctx)
 	}
 	if err := g.print(eventName(c.Kind), c.Version, c.Reason); err != nil {
 		g.end(err)
 	}
 }
 
-// again tells a new log what belongs to this node's inbox.
-func (g *following) again(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	f, err := g.swarm.client.Fence(ctx, config.Topic(g.swarm.Name()))
-	if err == nil {
-		g.adopt(ctx, g.swarm, f.Epoch.ID)
-	}
-}
-
 func (g *following) print(event string, version uint64, reason string) error {
 	now := milliStamp(time.Now())
 	if g.json {
-		writeLine(g.out, new(object).set("event", event).set("swarm", g.swarm.Name()).
+		writeLine(g.out, new(object).set("event", event).set("swarm", g.name).
 			set("version", version).set("digest", g.digest(version)).set("reason", reason).set("at", now))
 		return g.flush()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotgo/pilotgo/config"
+	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -133,7 +134,7 @@ func (a *app) publishConfig(ctx context.Context, o configPublishOptions, name st
 		}
 		done, err := s.Publish(ctx, text, p)
 		if err != nil {
-			return invalidDocument(publishError(config.Topic(name), err))
+			return s.writeError(ctx, err)
 		}
 		a.adopt(ctx, s, done.Epoch)
 		return a.print(publishedFields(s, done), func(w *bufio.Writer) {
@@ -144,6 +145,22 @@ func (a *app) publishConfig(ctx context.Context, o configPublishOptions, name st
 			fmt.Fprintf(w, "%s version %d of %s, %s\n", what, done.Version, name, done.Digest)
 		})
 	})
+}
+
+// writeError makes of an error what is known about the version that was to be
+// published.
+func (s *swarm) writeError(ctx context.Context, err error) error {
+	topic := config.Topic(s.Name())
+	if protocol.CodeOf(err) != protocol.ErrLimit {
+		return invalidDocument(publishError(topic, err))
+	}
+	now, asked := s.client.Fence(ctx, topic)
+	if asked != nil || now.K < protocol.MaxTerm {
+		return err
+	}
+	f := describe(err)
+	f.hint = "somebody has driven the versions up; an operator can set them back: see 'pilotgo config reset --help'"
+	return f
 }
 
 // publishedFields are those of a version that is in the log.

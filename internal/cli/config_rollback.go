@@ -51,7 +51,7 @@ func (a *app) rollbackConfig(ctx context.Context, o configRollbackOptions, name 
 			Expect: p.Expect, Reason: p.Reason, Who: p.Who, Validators: p.Validators, Leadership: p.Leadership, DryRun: o.dryRun,
 		})
 		if err != nil {
-			return invalidDocument(publishError(config.Topic(name), err))
+			return s.writeError(ctx, err)
 		}
 		if back.Published.Version != 0 {
 			a.adopt(ctx, s, back.Published.Epoch)

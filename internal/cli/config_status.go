@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotgo/pilotgo/config"
+	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -100,7 +101,7 @@ func shareText(c config.Compliance) string {
 
 // agentShown is an agent in machine output.
 type agentShown struct {
-	Node           string            `json:"node_id"`
+	Node           protocol.NodeID   `json:"node_id"`
 	Address        string            `json:"address"`
 	Agent          string            `json:"agent"`
 	State          string            `json:"state"`
@@ -119,7 +120,7 @@ type agentShown struct {
 
 func showAgent(s config.AgentStatus) agentShown {
 	shown := agentShown{
-		Node: s.Node.String(), Address: s.Node.Address(), Agent: s.Agent, State: string(s.State), AppliedVersion: s.AppliedVersion,
+		Node: s.Node, Address: s.Node.Address(), Agent: s.Agent, State: string(s.State), AppliedVersion: s.AppliedVersion,
 		Digest: s.Digest.String(), Version: s.Version, Error: s.Error, Pinned: s.Pinned, Held: s.Held, Behind: s.Behind,
 		Labels: s.Labels, Script: s.Script,
 	}

@@ -34,6 +34,9 @@ func (a *app) addSwarmCommands(parent *cobra.Command) {
 		if c.Annotations == nil {
 			c.Annotations = newKind
 		}
+		if !c.HasSubCommands() {
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
 		parent.AddCommand(c)
 	}
 }
