@@ -230,7 +230,14 @@ func (f *simSwarm) unpin() {
 	}
 }
 
+// forge stores what no program does, often while an agent starts, which then reads
+// it before it has looked back.
 func (f *simSwarm) forge() {
+	if a := f.agents[f.rand.IntN(len(f.agents))]; f.rand.IntN(2) == 0 {
+		a.kill()
+		a.start()
+		f.run(f.upTo(a.delay))
+	}
 	d := f.document(traits{})
 	d.Version = f.fence.K + f.rand.Uint64N(3)
 	if f.rand.IntN(2) == 0 || f.fence.K == 0 {
