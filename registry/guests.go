@@ -176,10 +176,9 @@ func (b *broker) forgetNode(id protocol.NodeID) *protocol.Error {
 // removeNode takes a node out of every table but those of keys.
 func (b *broker) removeNode(n protocol.Node) {
 	_ = b.join(n.ID, slices.Clone(b.topicsOf(n.ID)), true) // leaving has no faults
-	if in := b.byNode[n.ID]; in != nil && in.cursor > 0 {
-		was := in.cursor
-		in.cursor = 0
-		b.stage(tableCursors, nodeKey(n.ID), nil, func() { b.inboxOf(n.ID).cursor = was })
+	if was := b.cursor(n.ID); was > 0 {
+		b.setCursor(n.ID, 0)
+		b.stage(tableCursors, nodeKey(n.ID), nil, func() { b.setCursor(n.ID, was) })
 	}
 	if _, spoke := b.spoken[n.ID]; spoke {
 		delete(b.spoken, n.ID)

@@ -88,6 +88,19 @@ func (x *inboxes) inboxOf(node protocol.NodeID) *inbox {
 	return in
 }
 
+// setCursor moves a cursor without a look at what is right.
+func (x *inboxes) setCursor(node protocol.NodeID, seq protocol.Seq) {
+	x.inboxOf(node).cursor = seq
+	x.dropEmpty(node)
+}
+
+// dropEmpty keeps nodes that come and go from leaving something behind.
+func (x *inboxes) dropEmpty(node protocol.NodeID) {
+	if in := x.byNode[node]; in != nil && len(in.topics) == 0 && in.cursor == 0 {
+		delete(x.byNode, node)
+	}
+}
+
 func (x *inboxes) putIn(node protocol.NodeID, topic string) {
 	in := x.inboxOf(node)
 	at, ok := slices.BinarySearch(in.topics, topic)
@@ -105,6 +118,7 @@ func (x *inboxes) takeOut(node protocol.NodeID, topic string) {
 	if at, ok := slices.BinarySearch(in.topics, topic); ok {
 		in.topics, in.set = slices.Delete(in.topics, at, at+1), nil
 	}
+	x.dropEmpty(node)
 	members := x.joinedBy[topic]
 	if at, ok := slices.BinarySearch(members, node); ok {
 		members = slices.Delete(members, at, at+1)
@@ -157,12 +171,11 @@ func (x *inboxes) cursor(node protocol.NodeID) protocol.Seq {
 
 // clearInbox moves the cursor, only ever forward and not beyond the log's head.
 func (b *broker) clearInbox(node protocol.NodeID, upTo protocol.Seq) {
-	in := b.inboxOf(node)
-	was := in.cursor
+	was := b.cursor(node)
 	upTo = min(upTo, b.seq)
 	if upTo <= was {
 		return
 	}
-	in.cursor = upTo
-	b.stage(tableCursors, nodeKey(node), cursorRow(upTo), func() { in.cursor = was })
+	b.setCursor(node, upTo)
+	b.stage(tableCursors, nodeKey(node), cursorRow(upTo), func() { b.setCursor(node, was) })
 }

@@ -164,6 +164,34 @@ func TestInboxCursorOnlyGoesForward(t *testing.T) {
 	require.Equal(t, protocol.Seq(5), d.cursor(1))
 }
 
+// Whoever has no topics and no cursor any more takes no memory either, and undone
+// changes take none.
+func TestAnInboxThatIsEmptyIsForgotten(t *testing.T) {
+	d := newTrial(t, brokerOptions{maxNodes: 1})
+	d.comes(bearer(1, AdmitOpen))
+	id := protocol.NodeIDOf(publicKey(1))
+	d.accepted(99, "a")
+	d.clearInbox(id, 0)
+	require.NotContains(t, d.byNode, id)
+
+	require.Nil(t, d.join(id, []string{"a", "b"}, false))
+	d.clearInbox(id, 1)
+	d.abort()
+	require.NotContains(t, d.byNode, id)
+
+	require.Nil(t, d.join(id, []string{"a", "b"}, false))
+	require.Nil(t, d.join(id, []string{"a", "b"}, true))
+	d.store()
+	require.NotContains(t, d.byNode, id)
+
+	d.clearInbox(id, 1)
+	d.leave(d.now, id)
+	d.store()
+	require.Contains(t, d.byNode, id)
+	d.comes(bearer(2, AdmitOpen)) // in its place
+	require.NotContains(t, d.byNode, id)
+}
+
 // pager is a log of which only ReadNewest is asked.
 type pager struct {
 	Log

@@ -147,7 +147,7 @@ func (b *broker) dropEntry(e Entry) error {
 	case tableJoins:
 		b.takeOut(id, topic)
 	case tableCursors:
-		b.inboxOf(id).cursor = 0
+		b.setCursor(id, 0)
 	case tableSenders:
 		delete(b.spoken, id)
 	}
