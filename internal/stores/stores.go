@@ -52,6 +52,11 @@ func (c *cluster) SetKey(ed25519.PrivateKey) error {
 func (c *cluster) Successions() []protocol.Succession { return nil }
 func (c *cluster) TicketKey() [32]byte                { return c.tickets }
 
+// Ready and Failed tell that the log has lost what was acknowledged: its registry
+// stops writing then, and a new one would not open it.
+func (c *cluster) Ready() error            { return c.Err() }
+func (c *cluster) Failed() <-chan struct{} { return c.Lost() }
+
 func openCluster(ctx context.Context, urls string, o extras.StoreOptions) (_ extras.Store, err error) {
 	conf, err := tlsConfig(o)
 	if err != nil {
