@@ -33,8 +33,10 @@ type DriveOptions struct {
 // A rollout is rolled back by itself when more of the reached agents fail than its
 // plan allows, or when too few run it in time.
 //
-// Errors: ErrNotFound when no rollout is going on; ErrStaleTerm when the Leadership
-// is over; that of ctx; and those of publishing.
+// Errors: ErrNotFound when no rollout is going on; ErrInvalid when its plan cannot be
+// read; ErrConflict when the fence of its progress is above its version, which
+// somebody must have raised; ErrStaleTerm when the Leadership is over; that of ctx;
+// and those of publishing.
 func (s *Swarm) DriveRollout(ctx context.Context, o DriveOptions) (RolloutStatus, error) {
 	if o.Notify == nil {
 		o.Notify = func(RolloutStatus) {}
@@ -84,6 +86,7 @@ type driver struct {
 	version uint64
 	shown   RolloutStatus
 	clock   registryClock
+	above   bool // the fence of the progress was above the version at the last look
 }
 
 // How often a driver looks.
@@ -134,6 +137,9 @@ func (d *driver) look(ctx context.Context, r rolling) (RolloutStatus, error) {
 		d.show(st)
 		return st, nil
 	}
+	if err := d.drivable(&r); err != nil {
+		return st, err
+	}
 	c, err := d.s.Compliance(ctx, ComplianceOptions{Version: r.staged.Version, Members: d.o.Members})
 	if err != nil {
 		return st, err
@@ -155,11 +161,23 @@ func (d *driver) look(ctx context.Context, r rolling) (RolloutStatus, error) {
 		return st, d.overtaken(d.s.promote(ctx, r, &d.write))
 	case giveUp:
 		d.write.Reason = why
-		_, err := d.s.rollBack(ctx, r, &d.write)
+		_, err := d.s.rollBack(ctx, r, &d.write, d.s.unchanged(&r, d.write.Leadership))
 		return st, d.overtaken(err)
 	case goOn:
 	}
 	return st, nil
+}
+
+// drivable finds what no later look would mend. The fence of the progress may be
+// above the version for a moment, when the next rollout has begun meanwhile.
+func (d *driver) drivable(r *rolling) error {
+	above := r.fence.K > r.staged.Version
+	if above && d.above {
+		return protocol.Errorf(protocol.ErrConflict, "the fence of %s stands at %d, above version %d: it has to be reset",
+			d.s.rollout, r.fence.K, r.staged.Version)
+	}
+	d.above = above
+	return r.unplanned
 }
 
 // step writes the beginning of a step. Who is reached by it is seen at the next

@@ -199,9 +199,7 @@ func (f *follower) step(ctx context.Context, e event) {
 		f.turn(ctx, f.reached(e.Doc.Version)) // its progress may have come before it
 		f.forget()
 	case progressRead:
-		if e.epoch != f.progress.epoch || e.Version >= f.progress.Version {
-			f.progress = e
-		}
+		f.progress = e // the last one counts; only a reset of the fence lets a version fall
 		f.turn(ctx, f.reached(e.Version))
 	default:
 		f.turn(ctx, e)
@@ -506,7 +504,7 @@ func (r *reporter) publish(ctx context.Context, next report) {
 func (r *reporter) try(ctx context.Context, next report) error {
 	ctx, cancel := context.WithTimeout(ctx, max(r.f.o.MaxRetry, time.Second))
 	defer cancel()
-	_, err := r.f.s.send(ctx, r.f.s.status, r.message(next), nil, reportSlot, nil)
+	_, err := r.f.s.send(ctx, client.Publication{Topic: r.f.s.status, Payload: r.message(next), Slot: reportSlot}, nil)
 	return err
 }
 

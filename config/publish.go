@@ -35,6 +35,8 @@ type PublishOptions struct {
 	Validators []Validator
 	Leadership Leadership // publishes only as long as it lasts
 	Extra      []Field    // more fields of the message; no name of ours
+
+	also *protocol.Condition // must hold too
 }
 
 // Published tells what is in the log.
@@ -143,7 +145,11 @@ func (s *Swarm) publish(ctx context.Context, d *Document, h head, o *PublishOpti
 	if d.Version <= max(h.K, h.top()) {
 		return s.taken(ctx, d, nil)
 	}
-	ack, err := s.send(ctx, s.topic, d.Append(nil), s.raise(h.FenceState, d.Version), "", o.Leadership)
+	p := client.Publication{Topic: s.topic, Payload: d.Append(nil), Conditions: s.raise(h.FenceState, d.Version)}
+	if o.also != nil {
+		p.Conditions = append(p.Conditions, *o.also)
+	}
+	ack, err := s.send(ctx, p, o.Leadership)
 	if err != nil {
 		return s.taken(ctx, d, err)
 	}
@@ -177,19 +183,18 @@ func (s *Swarm) number(ctx context.Context, d *Document, h head) error {
 }
 
 // raise is the condition that nothing stamped came since the fence was read, and
-// makes version its value.
-func (s *Swarm) raise(f client.FenceState, version uint64) *protocol.Condition {
-	return &protocol.Condition{
-		Topic: s.topic, Epoch: f.Epoch.ID, Term: version, Raise: version, HasExpect: true, Expect: f.S,
+// makes version its value. Over a link without fences there is none.
+func (s *Swarm) raise(f client.FenceState, version uint64) []protocol.Condition {
+	if !s.fenced {
+		return nil
 	}
+	return []protocol.Condition{{
+		Topic: s.topic, Epoch: f.Epoch.ID, Term: version, Raise: version, HasExpect: true, Expect: f.S,
+	}}
 }
 
-// send publishes a message and waits. Without fences there is no condition.
-func (s *Swarm) send(ctx context.Context, topic string, payload []byte, c *protocol.Condition, slot string, l Leadership) (client.Ack, error) {
-	p := client.Publication{Topic: topic, Payload: payload, Slot: slot}
-	if s.fenced && c != nil {
-		p.Conditions = []protocol.Condition{*c}
-	}
+// send publishes a message, under a leadership if there is one, and waits.
+func (s *Swarm) send(ctx context.Context, p client.Publication, l Leadership) (client.Ack, error) {
 	publish := s.conn.Publish
 	if l != nil {
 		publish = l.Publish

@@ -156,10 +156,12 @@ func (s *Swarm) write(ctx context.Context, p *Progress, f client.FenceState, o *
 	if p.Who == "" {
 		p.Who = s.o.Who
 	}
-	c := protocol.Condition{
-		Topic: s.rollout, Epoch: f.Epoch.ID, Term: p.Version, Raise: p.Version, HasExpect: true, Expect: f.S,
-	}
-	_, err := s.send(ctx, s.rollout, p.Append(nil), &c, rolloutSlot, o.Leadership)
+	_, err := s.send(ctx, client.Publication{
+		Topic: s.rollout, Payload: p.Append(nil), Slot: rolloutSlot,
+		Conditions: []protocol.Condition{{
+			Topic: s.rollout, Epoch: f.Epoch.ID, Term: p.Version, Raise: p.Version, HasExpect: true, Expect: f.S,
+		}},
+	}, o.Leadership)
 	return err
 }
 
@@ -169,6 +171,20 @@ type rolling struct {
 	written
 	fence client.FenceState // of the progress
 	plan  Plan
+
+	// unplanned tells why there is no plan: anybody can stage a version without.
+	unplanned error
+}
+
+// unchanged is the condition that nobody has written progress since it was read,
+// such as a pause. A publish has room for two: under a leadership there is none.
+func (s *Swarm) unchanged(r *rolling, l Leadership) *protocol.Condition {
+	if l != nil {
+		return nil
+	}
+	return &protocol.Condition{
+		Topic: s.rollout, Epoch: r.fence.Epoch.ID, Term: r.Progress.Version, HasExpect: true, Expect: r.fence.S,
+	}
 }
 
 // rolling reads the newest rollout. Where the log says that it is over, its
@@ -186,12 +202,17 @@ func (s *Swarm) rolling(ctx context.Context) (r rolling, err error) {
 	if r.staged == nil {
 		return r, s.over(ctx, &r)
 	}
-	if r.plan, err = planOf(r.staged); err != nil {
-		return r, err
+	r.plan, r.unplanned = planOf(r.staged)
+	if r.Progress.Version == r.staged.Version {
+		return r, nil
 	}
-	if r.Progress.Version != r.staged.Version { // it was not driven yet
-		r.Progress = Progress{Version: r.staged.Version, State: RolloutRunning, Share: r.plan.share(0), Labels: r.plan.Labels}
+	// It was not driven yet.
+	r.Progress = Progress{Version: r.staged.Version, State: RolloutRunning}
+	if r.unplanned != nil {
+		r.Progress.Reason = r.unplanned.Error()
+		return r, nil
 	}
+	r.Progress.Share, r.Progress.Labels = r.plan.share(0), r.plan.Labels
 	return r, nil
 }
 
@@ -238,9 +259,10 @@ func (s *Swarm) Rollout(ctx context.Context, members ...protocol.NodeID) (Rollou
 }
 
 // PauseRollout stops a rollout where it is: those reached keep the version, nobody
-// new is reached, and nothing rolls it back until it is resumed or aborted.
-// ErrNotFound says that none is going on, ErrConflict that somebody else wrote
-// meanwhile.
+// new is reached, and nothing rolls it back or completes it until it is resumed or
+// aborted; only a driver with a Leadership may end it still if it is about to at
+// that moment. ErrNotFound says that none is going on, ErrConflict that somebody
+// else wrote meanwhile.
 func (s *Swarm) PauseRollout(ctx context.Context, o RolloutOptions) error {
 	return s.setRollout(ctx, RolloutPaused, &o)
 }
@@ -276,8 +298,9 @@ func (s *Swarm) going(ctx context.Context) (rolling, error) {
 	return r, err
 }
 
-// AbortRollout rolls a rollout back, whether or not it is driven: the version
-// before is published anew. Whoever drives it sees that and ends.
+// AbortRollout rolls a rollout back, whether or not it is driven, and also one whose
+// plan cannot be read: the version before is published anew. Whoever drives it sees
+// that and ends.
 func (s *Swarm) AbortRollout(ctx context.Context, o RolloutOptions) (Published, error) {
 	r, err := s.going(ctx)
 	if err != nil {
@@ -286,17 +309,17 @@ func (s *Swarm) AbortRollout(ctx context.Context, o RolloutOptions) (Published, 
 	if o.Reason == "" {
 		o.Reason = "aborted"
 	}
-	return s.rollBack(ctx, r, &o)
+	return s.rollBack(ctx, r, &o, nil)
 }
 
 // rollBack publishes what was there before, and notes that. The first is what
 // counts.
-func (s *Swarm) rollBack(ctx context.Context, r rolling, o *RolloutOptions) (Published, error) {
+func (s *Swarm) rollBack(ctx context.Context, r rolling, o *RolloutOptions, only *protocol.Condition) (Published, error) {
 	if r.latest == nil {
 		return Published{}, s.noVersion(0)
 	}
 	published, err := s.restore(ctx, r.head, r.staged.Version, r.latest, PublishOptions{
-		Reason: o.Reason, Who: o.Who, Leadership: o.Leadership,
+		Reason: o.Reason, Who: o.Who, Leadership: o.Leadership, also: only,
 	}, false)
 	if err != nil {
 		return published, err
@@ -318,10 +341,16 @@ func (s *Swarm) note(ctx context.Context, p *Progress, f client.FenceState, o *R
 func (s *Swarm) promote(ctx context.Context, r rolling, o *RolloutOptions) error {
 	d := *r.staged
 	d.Staged = false
-	c := protocol.Condition{
-		Topic: s.topic, Epoch: r.FenceState.Epoch.ID, Term: d.Version, HasExpect: true, Expect: r.S,
+	message := client.Publication{
+		Topic: s.topic, Payload: d.Append(nil),
+		Conditions: []protocol.Condition{{
+			Topic: s.topic, Epoch: r.FenceState.Epoch.ID, Term: d.Version, HasExpect: true, Expect: r.S,
+		}},
 	}
-	if _, err := s.send(ctx, s.topic, d.Append(nil), &c, "", o.Leadership); err != nil {
+	if c := s.unchanged(&r, o.Leadership); c != nil {
+		message.Conditions = append(message.Conditions, *c)
+	}
+	if _, err := s.send(ctx, message, o.Leadership); err != nil {
 		return err
 	}
 	p := r.Progress

@@ -432,6 +432,122 @@ func TestPlansAreChecked(t *testing.T) {
 	})
 }
 
+// stageAs publishes a staged version of a stranger's making.
+func stageAs(t *testing.T, c *client.Client, version uint64, rest string) {
+	t.Helper()
+	f, err := c.Fence(t.Context(), topic)
+	require.NoError(t, err)
+	_, err = c.Publish(t.Context(), client.Publication{
+		Topic:      topic,
+		Payload:    fmt.Appendf(nil, `{"type":"config_stage","version":%d,"config":{}%s}`, version, rest),
+		Conditions: []protocol.Condition{{Topic: topic, Epoch: f.Epoch.ID, Term: version, Raise: version}},
+	}).Wait(t.Context())
+	require.NoError(t, err)
+}
+
+// A staged version without a plan reaches nobody, and can be aborted.
+func TestAStrangersStageCanBeAborted(t *testing.T) {
+	for _, rest := range []string{
+		``, `,"rollout":7`, `,"rollout":{"steps":{}}`, `,"rollout":{"bake":"soon","timeout":"1s"}`,
+	} {
+		bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+			s, all := fleet(t, reg)
+			stageAs(t, dial(t, reg, "stranger"), 2, rest)
+			settle()
+			require.Equal(t, 10, running(all, 1))
+			st := rollout(t, s)
+			require.Equal(t, config.RolloutRunning, st.State)
+			require.Equal(t, "invalid argument: version 2 has no rollout plan that can be read", st.Reason)
+			_, err := s.DriveRollout(t.Context(), config.DriveOptions{})
+			require.ErrorIs(t, err, protocol.ErrInvalid)
+			p, err := s.AbortRollout(t.Context(), config.RolloutOptions{})
+			require.NoError(t, err)
+			settle()
+			require.Equal(t, 10, running(all, p.Version))
+			require.Equal(t, config.RolloutRolledBack, rollout(t, s).State)
+			_, err = s.StartRollout(t.Context(), []byte(`{"v":4}`), plan, config.PublishOptions{})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// Progress whose version no rollout has raises its fence above all of them: who
+// drives is told, and does not look for ever.
+func TestAForgedProgressIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s, all := fleet(t, reg)
+		c := dial(t, reg, "stranger")
+		_, err := c.Publish(t.Context(), client.Publication{
+			Topic: rolloutTopic, Payload: []byte(`{"type":"rollout","version":9007199254740991,"state":"running","share":1}`),
+			Conditions: []protocol.Condition{{Topic: rolloutTopic, Epoch: reg.Epoch().ID, Term: protocol.MaxTerm, Raise: protocol.MaxTerm}},
+		}).Wait(t.Context())
+		require.NoError(t, err)
+		_, err = s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		_, err = s.DriveRollout(t.Context(), config.DriveOptions{})
+		require.ErrorIs(t, err, protocol.ErrConflict)
+		require.ErrorContains(t, err, "the fence of config:rollout:workers stands at 9007199254740991, above version 2")
+		require.Equal(t, 10, running(all, 1))
+		require.Error(t, s.PauseRollout(t.Context(), config.RolloutOptions{}))
+
+		_, err = c.SetFence(t.Context(), rolloutTopic, reg.Epoch().ID, 1)
+		require.NoError(t, err)
+		drive(t, s, config.DriveOptions{})
+		pass(time.Minute)
+		require.NotZero(t, running(all, 2))
+	})
+}
+
+// before is a connection on which something happens before each publish of a topic.
+type before struct {
+	client.Conn
+	topic string
+	do    func()
+}
+
+func (b before) Publish(ctx context.Context, p client.Publication) client.Pending {
+	if p.Topic == b.topic {
+		b.do()
+	}
+	return b.Conn.Publish(ctx, p)
+}
+
+// A pause that is acknowledged holds, however far the driver is with the end.
+func TestAPauseHoldsUpTheEnd(t *testing.T) {
+	for name, fail := range map[string]bool{"complete": false, "rolled back": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+				s, all := fleet(t, reg, func(a *agent) {
+					a.fail = func(d *config.Document) error {
+						if fail && d.Version == 2 {
+							return errors.New("no")
+						}
+						return nil
+					}
+				})
+				_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 0.5, Steps: []float64{1}}, config.PublishOptions{Version: 2})
+				require.NoError(t, err)
+				paused := false
+				slow := before{dial(t, reg, "driver"), topic, func() {
+					if !paused {
+						paused = true
+						require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{}))
+					}
+				}}
+				d := drive(t, openSwarm(t, slow), config.DriveOptions{})
+				pass(2 * time.Hour)
+				require.True(t, paused)
+				require.Equal(t, []uint64{1}, updates(reg))
+				require.Equal(t, config.RolloutPaused, rollout(t, s).State)
+				require.NoError(t, s.ResumeRollout(t.Context(), config.RolloutOptions{}))
+				require.NoError(t, <-d.done)
+				require.Equal(t, fail, d.end.State == config.RolloutRolledBack)
+				require.Equal(t, !fail, running(all, 2) == 10)
+			})
+		})
+	}
+}
+
 // ending is a leadership that ends.
 type ending struct {
 	lead
