@@ -105,9 +105,10 @@ type FenceState struct {
 
 // Stream is an open subscription.
 type Stream interface {
-	// Next waits for the next item. After Close, and after the Conn was closed,
-	// the error is net.ErrClosed; when ctx ends first, ctx.Err(), and the stream
-	// goes on. Items come in log order.
+	// Next waits for the next item. What is at hand is given even if ctx has ended
+	// already; leader election relies on that. After Close, and after the Conn was
+	// closed, the error is net.ErrClosed; when ctx ends first, ctx.Err(), and the
+	// stream goes on. Items come in log order.
 	Next(ctx context.Context) (Item, error)
 
 	// Close ends the subscription. It is idempotent.

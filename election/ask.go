@@ -38,7 +38,7 @@ func (m *Member) ask(ctx context.Context, v View, successor string) error {
 	case v.Plain:
 		return protocol.Errorf(protocol.ErrUnsupported, "%s is a script", v.Leader)
 	case m.o.Plain != PlainTrust && !names(v.Leader, m.conn.Self().Node):
-		return protocol.Errorf(protocol.ErrDenied, "%s resigns only when its own key asks", v.Leader)
+		return deafError{v.Leader}
 	}
 	request := Message{Kind: KindResign, Node: v.Leader, Term: v.Token.Term, Successor: successor}
 	_, err := m.conn.Publish(ctx, client.Publication{
@@ -56,3 +56,16 @@ func (m *Member) known(ctx context.Context) (View, error) {
 	}
 	return View{}, ctx.Err()
 }
+
+// deafError is that a leader does not listen to this node. It is also
+// protocol.ErrDenied, of which the registry's operator knows nothing here.
+type deafError struct{ leader string }
+
+func (e deafError) Error() string {
+	return fmt.Sprintf("%v: %s resigns only when its own key asks", protocol.ErrDenied, e.leader)
+}
+
+func (e deafError) Unwrap() error { return protocol.ErrDenied }
+
+// Hint tells a person what to do about it.
+func (e deafError) Hint() string { return "ask on the leader's own node" }

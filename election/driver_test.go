@@ -241,3 +241,20 @@ func TestStatusForgetsAndIsNotFooled(t *testing.T) {
 		require.Empty(t, m.Status().Candidates)
 	})
 }
+
+// What is called from within may ask the member.
+func TestAClockMayLookAtTheMember(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		var asked atomic.Pointer[election.Member]
+		m := member(t, reg, "a", func(o *election.Options) {
+			o.WallClock = func() time.Time {
+				if m := asked.Load(); m != nil {
+					m.Status()
+				}
+				return time.Now()
+			}
+		})
+		asked.Store(m)
+		require.NoError(t, elect(t, m).Resign(t.Context()))
+	})
+}

@@ -420,3 +420,95 @@ func (e ending) Subscribe(context.Context, string, ...client.SubscribeOption) (c
 }
 func (e ending) Next(context.Context) (client.Item, error) { return client.Item{}, e.err }
 func (e ending) Close() error                              { return nil }
+
+// A registry that takes subscriptions and publishes and never says anything: what
+// waits for it ends with its context, and Close at once.
+func TestARegistryThatSaysNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		m := over(t, &silent{Conn: dial(t, reg, "a")})
+		const patience = time.Minute
+		for name, call := range map[string]func(context.Context) error{
+			"Campaign": func(ctx context.Context) error { _, err := m.Campaign(ctx); return err },
+			"Run":      func(ctx context.Context) error { return m.Run(ctx, nil) },
+			"Ask":      func(ctx context.Context) error { return m.Ask(ctx, "") },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			start := time.Now()
+			require.ErrorIs(t, call(ctx), context.DeadlineExceeded, name)
+			require.Equal(t, patience, time.Since(start), name)
+			cancel()
+		}
+		require.Equal(t, election.ReasonUnknown, m.Status().Now.Reason)
+		start := time.Now()
+		require.NoError(t, m.Close())
+		require.Zero(t, time.Since(start))
+	})
+
+	// Here it falls silent while the member leads.
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		conn := &silent{Conn: dial(t, reg, "a")}
+		conn.heard.Store(true)
+		m := over(t, conn)
+		l := elect(t, m)
+		conn.heard.Store(false)
+		start := time.Now()
+		<-l.Done()
+		require.LessOrEqual(t, time.Since(start), lan.Lease-lan.Stop)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var lost *election.LostError
+		require.ErrorAs(t, l.Resign(ctx), &lost)
+		start = time.Now()
+		require.NoError(t, m.Close())
+		require.LessOrEqual(t, time.Since(start), lan.Silence)
+	})
+}
+
+// silent is a connection over which nothing is heard unless a test says so.
+type silent struct {
+	client.Conn
+	heard atomic.Bool
+}
+
+func (c *silent) Publish(ctx context.Context, p client.Publication) client.Pending {
+	if c.heard.Load() {
+		return c.Conn.Publish(ctx, p)
+	}
+	return unheard{ctx}
+}
+
+func (c *silent) Subscribe(ctx context.Context, pattern string, opts ...client.SubscribeOption) (client.Stream, error) {
+	s, err := c.Conn.Subscribe(ctx, pattern, opts...)
+	return &silentStream{s, c}, err
+}
+
+type silentStream struct {
+	client.Stream
+	c *silent
+}
+
+func (s *silentStream) Next(ctx context.Context) (client.Item, error) {
+	if s.c.heard.Load() {
+		return s.Stream.Next(ctx)
+	}
+	<-ctx.Done()
+	return client.Item{}, ctx.Err()
+}
+
+// unheard is a publish that nobody answers.
+type unheard struct{ ctx context.Context }
+
+func (u unheard) Wait(ctx context.Context) (client.Ack, error) {
+	select {
+	case <-u.ctx.Done():
+		return client.Ack{}, protocol.ErrUnknownOutcome
+	case <-ctx.Done():
+		return client.Ack{}, ctx.Err()
+	}
+}
+
+func (u unheard) Result() (client.Ack, bool, error) {
+	return client.Ack{}, u.ctx.Err() != nil, protocol.ErrUnknownOutcome
+}
+func (u unheard) Done() <-chan struct{} { return u.ctx.Done() }
+func (u unheard) Key() []byte           { return nil }

@@ -287,7 +287,7 @@ func TestNobodyLeadsByACampaignThatWasGivenUp(t *testing.T) {
 	for range 40 { // which of the two Campaign sees is chance
 		bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 			ctx, cancel := context.WithCancel(t.Context())
-			m := member(t, reg, "a", func(o *election.Options) { o.Logger = slog.New(onElection{slog.DiscardHandler, cancel}) })
+			m := member(t, reg, "a", func(o *election.Options) { o.Logger = slog.New(onMessage{slog.DiscardHandler, "leads", cancel}) })
 			l, err := m.Campaign(ctx)
 			outcomes[err == nil]++
 			if err == nil {
@@ -305,19 +305,35 @@ func TestNobodyLeadsByACampaignThatWasGivenUp(t *testing.T) {
 	require.NotZero(t, outcomes[false], "or this test says nothing")
 }
 
-// onElection calls do when a member says that it leads.
-type onElection struct {
+// onMessage calls do when a member logs a message.
+type onMessage struct {
 	slog.Handler
-	do func()
+	message string
+	do      func()
 }
 
-func (h onElection) Enabled(context.Context, slog.Level) bool { return true }
+func (h onMessage) Enabled(context.Context, slog.Level) bool { return true }
 
-func (h onElection) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "leads" {
+func (h onMessage) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
 		h.do()
 	}
 	return nil
+}
+
+// Who is told that it leads can see that it does.
+func TestAnElectedMemberSeesItself(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		m := member(t, reg, "a", func(o *election.Options) {
+			o.Logger = slog.New(onMessage{slog.DiscardHandler, "sees", func() { time.Sleep(time.Millisecond) }})
+		})
+		l := elect(t, m)
+		require.True(t, m.Status().Leads)
+		require.Equal(t, l.Token(), m.Status().Now.Token)
+		require.NoError(t, m.Ask(t.Context(), ""))
+		<-l.Done()
+		require.NoError(t, l.Resign(t.Context()))
+	})
 }
 
 // The fence refuses a publish of the leader before the leader has read why: it
@@ -336,12 +352,7 @@ func TestARefusedWriteEndsTheLeadership(t *testing.T) {
 		require.True(t, a.Valid())
 
 		reg.Stall("a")
-		f := reg.Fence(topic)
-		_, err := reg.Inject(t.Context(), fakeregistry.Raw{
-			From: "z", Topic: topic, Payload: []byte(`{}`),
-			Conditions: []protocol.Condition{{Topic: topic, Term: f.K + 1, HasExpect: true, Expect: f.S, Raise: f.K + 1}},
-		})
-		require.NoError(t, err)
+		supersede(t, reg)
 		require.True(t, a.Valid(), "it has not heard of it")
 		require.ErrorIs(t, publish(client.Publication{Topic: "config:fleet"}), protocol.ErrStaleTerm)
 		synctest.Wait()
@@ -349,4 +360,74 @@ func TestARefusedWriteEndsTheLeadership(t *testing.T) {
 		require.Equal(t, &election.LostError{Token: a.Token(), Reason: election.ReasonStale}, a.Err())
 		reg.Unstall("a")
 	})
+}
+
+// The same, when nobody looks at the result.
+func TestARefusedWriteIsHeardOfUnasked(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a := elect(t, member(t, reg, "a", func(o *election.Options) { o.Timing = election.Flaky }))
+		reg.Stall("a")
+		supersede(t, reg)
+		start := time.Now()
+		a.Publish(t.Context(), client.Publication{Topic: "config:fleet"})
+		<-a.Done()
+		require.Equal(t, latency, time.Since(start))
+		require.Equal(t, &election.LostError{Token: a.Token(), Reason: election.ReasonStale}, a.Err())
+		reg.Unstall("a")
+	})
+}
+
+// supersede has another claim the next term, over the present leader.
+func supersede(t *testing.T, reg *fakeregistry.Registry) {
+	t.Helper()
+	f := reg.Fence(topic)
+	_, err := reg.Inject(t.Context(), fakeregistry.Raw{
+		From: "z", Topic: topic, Payload: []byte(`{}`),
+		Conditions: []protocol.Condition{{Topic: topic, Term: f.K + 1, HasExpect: true, Expect: f.S, Raise: f.K + 1}},
+	})
+	require.NoError(t, err)
+}
+
+// Run returns soon after its context has ended and lead has returned, also when
+// nobody can hear that the member resigns.
+func TestRunDoesNotOutlastItsContext(t *testing.T) {
+	const work = 30 * time.Millisecond
+	slow := func(o *election.Options) { o.Timing = election.WAN }
+	type lead = func(context.Context, *election.Leadership) error
+	for name, run := range map[string]func(*testing.T, context.Context, client.Conn, lead) error{
+		"Run": func(_ *testing.T, ctx context.Context, conn client.Conn, f lead) error {
+			return election.Run(ctx, conn, election.Options{Group: group, Timing: election.WAN}, f)
+		},
+		"Member.Run": func(t *testing.T, ctx context.Context, conn client.Conn, f lead) error {
+			return over(t, conn, slow).Run(ctx, f)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, cut := range []bool{true, false} {
+				bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+					conn := dial(t, reg, "a")
+					ctx, cancel := context.WithCancel(t.Context())
+					var ended time.Time
+					err := run(t, ctx, conn, func(ctx context.Context, _ *election.Leadership) error {
+						if cut {
+							reg.Partition("a", fakeregistry.Host)
+						}
+						cancel()
+						<-ctx.Done()
+						time.Sleep(work)
+						ended = time.Now()
+						return nil
+					})
+					require.ErrorIs(t, err, context.Canceled)
+					if cut {
+						require.Equal(t, 100*time.Millisecond, time.Since(ended))
+					} else {
+						require.Equal(t, latency, time.Since(ended))
+						require.Equal(t, "resign", lastKind(reg))
+					}
+					reg.HealAll()
+				})
+			}
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/protocol"
@@ -86,7 +87,8 @@ func (l *Leadership) Condition() protocol.Condition {
 // has. It is that of client.Conn otherwise, but when the leadership is not valid
 // it fails with protocol.ErrStaleTerm, a *[LostError], and over a link without
 // fences with errors.ErrUnsupported. A publish that waits for a connection is
-// judged by the fence when it arrives.
+// judged by the fence when it arrives. If the term's fence refuses it, the
+// leadership ends, whether or not the caller looks at the result.
 func (l *Leadership) Publish(ctx context.Context, p client.Publication) client.Pending {
 	if l.m.bestEffort {
 		return failure{p, fmt.Errorf("publish %q: the link has no fences: %w", p.Topic, errors.ErrUnsupported)}
@@ -96,7 +98,9 @@ func (l *Leadership) Publish(ctx context.Context, p client.Publication) client.P
 	}
 	// A slice of our own: the caller's may have room at its end.
 	p.Conditions = append(append([]protocol.Condition{}, p.Conditions...), l.Condition())
-	return &fenced{l.m.conn.Publish(ctx, p), l}
+	pending := l.m.conn.Publish(ctx, p)
+	l.m.watch(l, pending)
+	return pending
 }
 
 // Resign ends the leadership in favour of the best candidate known. It returns
@@ -126,29 +130,47 @@ func (m *Member) resign(l *Leadership) {
 	}
 }
 
+// grace is how long a call goes on after its ctx has ended, to hear that the others
+// know: long enough for an answer that comes at all, from most places.
+const grace = 100 * time.Millisecond
+
+// await waits for the end of the lease and the answer to a resign, for as long as
+// ctx lasts and grace.
+func (l *Leadership) await(ctx context.Context) {
+	select {
+	case <-l.over:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-l.over:
+	case <-time.After(grace):
+	}
+}
+
 // finish tells Resign and Run how it ended.
 func (l *Leadership) finish(err error) {
 	l.result = err
 	close(l.over)
 }
 
-// fenced tells the member when the fence of its term has refused a publish: the
-// leadership is over then, whatever its lease says.
-type fenced struct {
-	client.Pending
-	l *Leadership
-}
-
-func (p *fenced) Wait(ctx context.Context) (client.Ack, error) {
-	ack, err := p.Pending.Wait(ctx)
-	p.l.refused(err)
-	return ack, err
-}
-
-func (p *fenced) Result() (client.Ack, bool, error) {
-	ack, ok, err := p.Pending.Result()
-	p.l.refused(err)
-	return ack, ok, err
+// watch sees to it that the machine hears if the fence of l's term refuses p,
+// whether or not anybody looks at the result: the leadership is over then,
+// whatever its lease says.
+func (m *Member) watch(l *Leadership, p client.Pending) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ending != nil {
+		return // the leadership ends besides
+	}
+	m.tasks.Go(func() {
+		select {
+		case <-p.Done():
+			_, _, err := p.Result()
+			l.refused(err)
+		case <-l.ctx.Done():
+		}
+	})
 }
 
 // refused hands a refusal to the machine, if it was its topic's fence that refused.

@@ -1214,6 +1214,27 @@ func TestBestEffortResigns(t *testing.T) {
 	require.Equal(t, []string{"publish leader 102", "lost: resigned"}, o.at(2, e))
 }
 
+// Where the link does not tell who asks, naming the leader is enough.
+func TestBestEffortMayBeAsked(t *testing.T) {
+	for _, policy := range []PlainPolicy{PlainFollow, PlainIgnore} {
+		for from, want := range map[protocol.NodeID][]string{
+			0:     {"cancel: resigned"},
+			me:    {"cancel: resigned"},
+			other: {"count not by the node it names"},
+		} {
+			o := candidate(t, bestEffort, plain(policy))
+			o.at(10, timerFired{})
+			o.at(500, timerFired{})
+			o.at(550, timerFired{})
+			o.at(570, timerFired{})
+			require.True(t, o.s.leads())
+			e := o.script(me, KindResign, 101, "")
+			e.Sender = from
+			require.Equal(t, want, o.at(580, e), "%v", policy)
+		}
+	}
+}
+
 func TestBestEffortFollowsScripts(t *testing.T) {
 	o := candidate(t, bestEffort)
 	e := o.script(other, KindClaim, 150, "")

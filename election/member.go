@@ -57,7 +57,8 @@ type Member struct {
 	out      []*sending
 	stands   *campaign   // not elected yet
 	leads    *Leadership // until it is lost
-	lost     *Leadership // in this step
+	won      *Leadership // in this step
+	lost     *Leadership // in this step, without a resign
 	counted  bool        // the message of this step as one that does not count
 }
 
@@ -312,13 +313,18 @@ func (m *Member) step(e event) {
 	m.stepping = false
 }
 
-// settle ends a leadership that was lost without a resign.
+// settle tells what has come of a step, once all of it is done: who is told can
+// see the rest.
 func (m *Member) settle() {
+	m.snapshot()
 	if l := m.lost; l != nil {
 		m.lost = nil
 		l.finish(l.lost.Load())
 	}
-	m.snapshot()
+	if l := m.won; l != nil {
+		m.won = nil
+		l.campaign.result <- result{l: l}
+	}
 }
 
 // clock reads the clock, which the machine wants to go ahead only.
@@ -383,9 +389,7 @@ func (m *Member) finished() bool {
 // end leaves nothing behind.
 func (m *Member) end() {
 	m.timer.Stop()
-	for _, s := range m.out {
-		s.cancel()
-	}
+	m.giveUpSends()
 	close(m.sends)
 	_ = m.stream.Close()
 	m.tasks.Wait()

@@ -10,12 +10,12 @@ func (x *step) readOpen(e messageRead) {
 	case e.Void != 0:
 		x.void(e, e.Void)
 	case m.Instance == x.Instance: // an echo
+	case m.Kind == KindResign && !l.is(x.leader):
+		x.readAsk(e)
 	case x.fault(e) != 0:
 		x.void(e, x.fault(e))
 	case m.Kind == KindCandidacy:
 		x.readCandidacy(e)
-	case m.Kind == KindResign && !l.is(x.leader):
-		x.readAsk(e)
 	case m.Kind == KindResign:
 		x.readResign(e)
 	case l.Term < x.leader.Term:

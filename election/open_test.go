@@ -147,6 +147,22 @@ func TestBestEffort(t *testing.T) {
 	})
 }
 
+// A leader that does not listen to this node: that is not for the registry's
+// operator to change.
+func TestAskingAnotherNodeHasAHint(t *testing.T) {
+	inTheAir(t, func(_, _ protocol.NodeID) time.Duration { return latency }, func(t *testing.T, a *air) {
+		p := newPool(t, nil)
+		p.runOver("a", a.join(fakeregistry.NodeID("a")))
+		p.await("")
+		err := over(t, a.join(fakeregistry.NodeID("b"))).Ask(t.Context(), "")
+		require.ErrorIs(t, err, protocol.ErrDenied)
+		require.EqualError(t, err, `ask the leader of "workers" to resign: permission denied: `+id("a")+` resigns only when its own key asks`)
+		var hint interface{ Hint() string }
+		require.ErrorAs(t, err, &hint)
+		require.Equal(t, "ask on the leader's own node", hint.Hint())
+	})
+}
+
 // H05, where readers see different orders: the order of (term, priority, node)
 // decides, and all come to agree.
 func TestBestEffortAgreesInWhateverOrder(t *testing.T) {

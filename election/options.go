@@ -21,7 +21,8 @@ type Options struct {
 	Preempt Preemption  // whether a leader gives way to a higher candidate
 
 	// WallClock is shown in messages and in the history, and decides nothing;
-	// nil: time.Now. Several goroutines call it and Clock.
+	// nil: time.Now. Several goroutines call it and Clock. Neither may block, and
+	// Logger's handler may not wait for the Member: the leadership hangs on them.
 	WallClock func() time.Time
 
 	// Clock is the time since some moment, on a clock that never goes back and goes

@@ -33,14 +33,14 @@ func (x *step) readPlain(e messageRead) {
 }
 
 // readAsk reads that somebody asks the leader to resign: another process of this
-// node may.
+// node may, and where the link does not tell who it is, everybody.
 func (x *step) readAsk(e messageRead) {
 	m := e.Message
 	switch {
 	case x.phase != leading || m.Node != x.name:
 	case m.Term != x.lease.Term:
 		x.void(e, VoidOldTerm)
-	case e.Sender != x.Node && x.Plain != PlainTrust:
+	case e.Sender != x.Node && x.Plain != PlainTrust && !(x.BestEffort && e.Sender == 0):
 		x.void(e, VoidSender)
 	default:
 		x.handOver(m.Successor, ReasonResigned)

@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/protocol"
@@ -10,14 +11,33 @@ import (
 
 // Run joins a group, campaigns and calls lead each time this member is elected,
 // until ctx ends or lead returns while it leads; see [Member.Run]. Then it leaves
-// the group.
+// the group. It returns within 100 ms of ctx's end, or of lead's return if that is
+// later.
 func Run(ctx context.Context, conn client.Conn, o Options, lead func(ctx context.Context, l *Leadership) error) error {
 	m, err := Join(ctx, conn, o)
 	if err != nil {
 		return err
 	}
-	defer m.Close()
-	return m.Run(ctx, lead)
+	defer m.leave(ctx)
+	_, err = m.run(ctx, lead)
+	return err
+}
+
+// leave is Close, but does not wait for answers for longer than ctx lasts and
+// grace.
+func (m *Member) leave(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(grace, func() { m.post(m.giveUpSends) })
+	})
+	defer stop()
+	m.Close()
+}
+
+// giveUpSends ends the wait for all answers.
+func (m *Member) giveUpSends() {
+	for _, s := range m.out {
+		s.cancel()
+	}
 }
 
 // Run campaigns and calls lead each time this member is elected, on the caller's
@@ -29,29 +49,39 @@ func Run(ctx context.Context, conn client.Conn, o Options, lead func(ctx context
 // returns what lead returned. When the leadership was lost, Run waits for lead to
 // return and campaigns again. When ctx ends, Run resigns once lead has returned,
 // and returns what lead returned, or ctx.Err() if that is nil. In each case it
-// waits for the answer to the resign, at most Timing.Silence.
+// waits for the answer to the resign: at most Timing.Silence, and 100 ms once ctx
+// has ended. The resign goes on after that, and Close waits for it.
 //
 // Other errors are those of [Member.Campaign].
 func (m *Member) Run(ctx context.Context, lead func(ctx context.Context, l *Leadership) error) error {
+	l, err := m.run(ctx, lead)
+	if l != nil {
+		l.await(ctx)
+	}
+	return err
+}
+
+// run is Run without the wait for the end of the last leadership, which it
+// returns, if there was one.
+func (m *Member) run(ctx context.Context, lead func(context.Context, *Leadership) error) (*Leadership, error) {
 	if err := m.enter(); err != nil {
-		return err
+		return nil, err
 	}
 	defer m.runs.Done()
 	for {
 		l, err := m.elect(ctx, &campaign{ctx: ctx, result: make(chan result, 1)})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		lost, err := m.work(ctx, l, lead)
 		if lost && ctx.Err() == nil {
 			m.o.Logger.Debug("the work of a lost leadership has ended", "group", m.o.Group, "term", l.Term(), "error", err)
 			continue
 		}
-		<-l.over
 		if err == nil {
 			err = ctx.Err()
 		}
-		return err
+		return l, err
 	}
 }
 
@@ -157,9 +187,8 @@ func (m *Member) begun(a leadAction) {
 	l := &Leadership{m: m, token: a.Token, campaign: c, over: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(c.ctx)
 	l.until.Store(int64(a.Until))
-	m.leads = l
+	m.leads, m.won = l, l
 	m.o.Logger.Info("leads", "group", m.o.Group, "term", a.Token.Term, "epoch", a.Token.Epoch)
-	c.result <- result{l: l}
 }
 
 // cancelled tells the work to stop.

@@ -49,6 +49,7 @@ type Status struct {
 
 // Status tells what is known now. It may be called after Close too.
 func (m *Member) Status() Status {
+	now := instant(m.o.Clock())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.record
@@ -61,7 +62,7 @@ func (m *Member) Status() Status {
 		Refusal: r.refusal,
 	}
 	if r.seen.Leader != "" && r.heard != never {
-		s.Heard = max(0, instant(m.o.Clock()).Sub(r.heard))
+		s.Heard = max(0, now.Sub(r.heard))
 	}
 	return s
 }
@@ -129,13 +130,14 @@ func (m *Member) snapshot() {
 // show notes what is seen from now on.
 func (m *Member) show(a showAction) {
 	m.o.Logger.Debug("sees", "group", m.o.Group, "change", a.Change.String(), "leader", a.View.Leader, "term", a.View.Token.Term, "reason", a.View.Reason.String())
+	at := m.o.WallClock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.record
 	if a.View.Leader != r.seen.Leader || a.View.Token != r.seen.Token {
 		r.heard = never
 	}
-	r.seen = Observation{View: a.View, Change: a.Change, At: m.o.WallClock()}
+	r.seen = Observation{View: a.View, Change: a.Change, At: at}
 	if len(r.history) == maxHistory {
 		r.history = slices.Delete(r.history, 0, 1)
 	}
