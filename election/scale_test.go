@@ -43,6 +43,7 @@ func TestAGroupAtRestCostsOneHeartbeat(t *testing.T) {
 // An election among 300 candidates, at a millisecond from member to member: most
 // are silent, as a higher one has spoken.
 func TestAnElectionOfManyIsQuiet(t *testing.T) {
+	t.Parallel()
 	const size = 300
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		reg.SetLink("", "", fakeregistry.Link{Latency: time.Millisecond / 2})

@@ -403,7 +403,8 @@ func TestAResignTakesTwoRoundTrips(t *testing.T) {
 
 // R31: of many candidates few speak before they have read a higher one.
 func TestFewOfManyCandidatesSpeak(t *testing.T) {
-	const size, runs = 300, 6
+	t.Parallel()
+	const size, runs = 300, 3
 	for _, r := range []struct {
 		leg           time.Duration
 		with, without float64 // candidacies in an election

@@ -25,7 +25,7 @@ var systemSeed = flag.Int("system.seed", -1, "run only this schedule of TestSyst
 // The budget is in virtual time: 1 s of it is 6 minutes, so that the 5m of a
 // nightly run are 30 hours.
 func TestSystemStorms(t *testing.T) {
-	budget := 360 * testenv.Budget(t, 3*time.Second)
+	budget := 360 * testenv.Budget(t, 1200*time.Millisecond)
 	var ran atomic.Int64
 	var sums tally
 	t.Run("schedules", func(t *testing.T) {
@@ -52,7 +52,7 @@ type storm struct {
 
 func newStorm(seed uint64) storm {
 	s := storm{worldOptions: worldOptions{seed: seed, nodes: 4, timing: election.LAN, latency: time.Millisecond}}
-	s.length, s.every = 300*s.timing.Silence, 3*s.timing.Silence/2
+	s.length, s.every = 150*s.timing.Silence, 3*s.timing.Silence/2
 	if seed%4 == 3 {
 		s.timing, s.latency = election.WAN, 30*time.Millisecond
 		s.length, s.every = 80*s.timing.Silence, s.timing.Silence

@@ -158,6 +158,7 @@ var walks = []struct {
 }
 
 func TestWalksFindNothing(t *testing.T) {
+	t.Parallel()
 	budget := testenv.Budget(t, 0)
 	var states, claims, handovers, lost, refused int
 	for _, c := range walks {
