@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -116,7 +117,7 @@ func (p *simFlow) driveLook(r simRolling) {
 	case finish:
 		p.promote(r)
 	case giveUp:
-		p.giveUp(r)
+		p.giveUp(r, p.unchanged(r))
 	case goOn:
 	}
 }
@@ -133,11 +134,32 @@ func (p *simFlow) driveStep(r simRolling, c *Compliance, step int) {
 	p.progressWrite(next, r)
 }
 
+var errOvertaken = errors.New("somebody else wrote progress")
+
+// unchanged is Swarm.unchanged.
+func (p *simFlow) unchanged(r simRolling) func() error {
+	c := &protocol.Condition{Epoch: r.epoch, Term: r.Version, HasExpect: true, Expect: r.fence.S}
+	if p.trouble && p.rand.IntN(3) == 0 { // of all moments somebody pauses now
+		p.setRollout(RolloutPaused)
+	}
+	return func() error {
+		if !p.flaw.blind && refusal(p.simSwarm.rollout, p.epoch, c) != nil {
+			return errOvertaken
+		}
+		p.judge.ends(p.name, r.Version)
+		return nil
+	}
+}
+
 func (p *simFlow) promote(r simRolling) {
 	d := *r.staged
 	d.Staged = false
 	c := &protocol.Condition{Epoch: r.epoch, Term: d.Version, HasExpect: true, Expect: r.simHead.fence.S}
+	only := p.unchanged(r)
 	err := p.send(func() error {
+		if err := only(); err != nil {
+			return err
+		}
 		_, err := p.store(p.name, &d, c)
 		return err
 	})
@@ -148,12 +170,13 @@ func (p *simFlow) promote(r simRolling) {
 	}
 }
 
-func (p *simFlow) giveUp(r simRolling) {
+func (p *simFlow) giveUp(r simRolling, only func() error) {
 	old := r.latest
 	if old == nil {
 		return
 	}
-	err := p.publish(&Document{Config: old.Config, Digest: old.Digest, RolledBackFrom: r.staged.Version, RolledBackTo: old.Version}, r.simHead, 0)
+	d := &Document{Config: old.Config, Digest: old.Digest, RolledBackFrom: r.staged.Version, RolledBackTo: old.Version}
+	err := p.publishOnly(d, r.simHead, 0, only)
 	if err == nil {
 		next := r.Progress
 		next.State = RolloutRolledBack
@@ -173,7 +196,7 @@ func (f *simSwarm) setRollout(state RolloutState) {
 		switch {
 		case !ok || r.State == state:
 		case state == RolloutRolledBack:
-			p.giveUp(r)
+			p.giveUp(r, func() error { return nil })
 		default:
 			next := r.Progress
 			if next.Since.IsZero() {

@@ -22,7 +22,6 @@ type simJudge struct {
 	tops    map[protocol.EpochID]uint64
 	reach   map[uint64][]Progress
 	pending map[simVersion]*Progress // the newest progress of a version
-	paused  map[simVersion]time.Time
 
 	measured map[string]moment // when a driver looked
 
@@ -43,7 +42,7 @@ func newSimJudge(f *simSwarm) *simJudge {
 	return &simJudge{
 		f: f, first: map[simVersion]Digest{}, counted: map[simContent]bool{}, stored1: map[simContent]protocol.EpochID{},
 		expect: map[simContent]uint64{}, staged: map[simContent]bool{}, tops: map[protocol.EpochID]uint64{},
-		reach: map[uint64][]Progress{}, pending: map[simVersion]*Progress{}, paused: map[simVersion]time.Time{}, reached: map[string]int{}, measured: map[string]moment{},
+		reach: map[uint64][]Progress{}, pending: map[simVersion]*Progress{}, reached: map[string]int{}, measured: map[string]moment{},
 	}
 }
 
@@ -92,8 +91,6 @@ func (j *simJudge) promoted(who string, version uint64) {
 	case p == nil:
 		j.fail("%s promotes %d, whose rollout has not begun", who, version)
 		return
-	case p.State == RolloutPaused && j.f.time().Sub(j.paused[simVersion{j.f.epoch, version}]) > time.Minute:
-		j.fail("%s promotes %d, which is paused", who, version)
 	}
 	if d := j.f.find(version); d != nil {
 		plan, _ := planOf(d)
@@ -121,14 +118,20 @@ func (j *simJudge) enough(who string, p *Progress, plan *Plan) {
 	}
 }
 
+// ends is told when a driver is about to end a rollout, either way. A version
+// behind it may still refuse that.
+func (j *simJudge) ends(who string, version uint64) {
+	p := j.pending[simVersion{j.f.epoch, version}]
+	if s := j.f.truth(); s.isStaged() && s.staged.Version == version && p != nil && p.State == RolloutPaused {
+		j.fail("%s ends the rollout of %d, which is paused", who, version)
+	}
+}
+
 func (j *simJudge) progressed(who string, p *Progress) {
 	was := j.pending[simVersion{j.f.epoch, p.Version}]
 	j.pending[simVersion{j.f.epoch, p.Version}] = p
 	j.reach[p.Version] = append(j.reach[p.Version], *p)
 	j.reached["rollout "+string(p.State)]++
-	if p.State == RolloutPaused {
-		j.paused[simVersion{j.f.epoch, p.Version}] = j.f.time()
-	}
 	d := j.f.find(p.Version)
 	if d == nil || p.State.Over() {
 		return

@@ -122,6 +122,7 @@ var simMutants = []struct {
 	{mutant: mutant{name: "a rollout goes to all at once"}, flaw: flaw{all: true}},
 	{mutant: mutant{name: "progress is written whatever came meanwhile"}, flaw: flaw{unexpecting: true}},
 	{mutant: mutant{name: "who waits counts as running"}, flaw: flaw{reported: true}},
+	{mutant: mutant{name: "a rollout ends though it was paused meanwhile"}, flaw: flaw{blind: true}},
 	{mutant: mutant{name: "who fails waits"}, flaw: flaw{deaf: true}},
 }
 

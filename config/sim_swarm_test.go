@@ -45,6 +45,7 @@ type flaw struct {
 	unexpecting bool // writes progress whatever was written meanwhile
 	deaf        bool // sees no failure
 	reported    bool // believes those that report, and not those it should reach
+	blind       bool // ends a rollout whatever was written meanwhile
 }
 
 // traits are what becomes of a document.
@@ -316,6 +317,11 @@ func (f *simSwarm) anyDocument() *Document {
 
 // publish is Swarm.Publish behind what was read.
 func (p *simFlow) publish(d *Document, h simHead, expect uint64) error {
+	return p.publishOnly(d, h, expect, func() error { return nil })
+}
+
+// publishOnly is publish under another condition besides.
+func (p *simFlow) publishOnly(d *Document, h simHead, expect uint64, only func() error) error {
 	if expect != 0 && expect != h.top() {
 		return protocol.ErrConflict
 	}
@@ -329,6 +335,9 @@ func (p *simFlow) publish(d *Document, h simHead, expect uint64) error {
 		c = nil
 	}
 	store := func() error {
+		if err := only(); err != nil {
+			return err
+		}
 		_, err := p.store(p.name, d, c)
 		return err
 	}
@@ -336,6 +345,9 @@ func (p *simFlow) publish(d *Document, h simHead, expect uint64) error {
 	if errors.Is(err, protocol.ErrConflict) && p.flaw.retries {
 		c.Expect = p.fence.S
 		err = p.send(store)
+	}
+	if errors.Is(err, errOvertaken) {
+		return err
 	}
 	if err != nil {
 		err = p.foundTaken(d, err)

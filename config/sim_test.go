@@ -210,9 +210,7 @@ func (a *simAgent) deliver() {
 func (a *simAgent) step(e event) {
 	switch e := e.(type) {
 	case progressRead:
-		if e.epoch != a.newest.epoch || e.Version >= a.newest.Version {
-			a.newest = e
-		}
+		a.newest = e
 		a.turn(a.reached(e.Version))
 	case documentRead:
 		a.turn(e)
