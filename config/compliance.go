@@ -27,11 +27,25 @@ type ComplianceOptions struct {
 	Relays []protocol.NodeID
 }
 
+func (o *ComplianceOptions) validate() error {
+	switch {
+	case o.StaleAfter < 0:
+		return protocol.Errorf(protocol.ErrInvalid, "stale after %v", o.StaleAfter)
+	case o.Version > protocol.MaxTerm:
+		return protocol.Errorf(protocol.ErrInvalid, "version %d is above 2^53-1", o.Version)
+	}
+	return nil
+}
+
 // Compliance tells of each agent how far it is with a version. An agent is who the
 // registry proved to have sent the report, whatever name it gives itself; of
 // several reports the newest counts, which is not always the last to arrive.
-// Reports of the recipe's scripts count too.
+// Reports of the recipe's scripts count too. Where the registry has no version, or
+// not that one any more, it tells what the agents say all the same.
 func (s *Swarm) Compliance(ctx context.Context, o ComplianceOptions) (Compliance, error) {
+	if err := o.validate(); err != nil {
+		return Compliance{}, s.errorf("compliance", err)
+	}
 	now, err := s.now(ctx)
 	if err != nil {
 		return Compliance{}, s.errorf("compliance", err)
@@ -82,10 +96,19 @@ func (s *Swarm) wanted(ctx context.Context, version uint64) (target, error) {
 //
 // When ctx ends first the error is that of ctx, and the Compliance what it has
 // come to. When a higher version is published, waiting is over with a
-// [*SupersededError]. The version in o is not used.
+// [*SupersededError]; where there is none at all, with ErrNotFound. The version in
+// o is left out, or the same one.
 func (s *Swarm) WaitFor(ctx context.Context, version uint64, share float64, o ComplianceOptions) (Compliance, error) {
-	if !(share > 0 && share <= 1) {
-		return Compliance{}, protocol.Errorf(protocol.ErrInvalid, "config %q: a share of %v is not above 0 and up to 1", s.name, share)
+	err := o.validate()
+	switch {
+	case err != nil:
+	case !(share > 0 && share <= 1):
+		err = protocol.Errorf(protocol.ErrInvalid, "a share of %v is not above 0 and up to 1", share)
+	case o.Version != 0 && o.Version != version:
+		err = protocol.Errorf(protocol.ErrInvalid, "two versions, %d and %d", version, o.Version)
+	}
+	if err != nil {
+		return Compliance{}, s.errorf("wait", err)
 	}
 	want, err := s.wanted(ctx, version)
 	if err != nil {

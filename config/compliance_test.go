@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -215,5 +216,25 @@ func TestWaitingEndsWhenAnotherVersionComes(t *testing.T) {
 		var superseded *config.SupersededError
 		require.ErrorAs(t, err, &superseded)
 		require.Equal(t, config.SupersededError{Swarm: swarm, Version: 1, Latest: 2}, *superseded)
+	})
+}
+
+func TestWhatCannotBeMeasured(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "a")
+		publish(t, s, 7, `{}`)
+		_, err := s.Compliance(t.Context(), config.ComplianceOptions{StaleAfter: -1})
+		require.ErrorIs(t, err, protocol.ErrInvalid)
+		for _, o := range []config.ComplianceOptions{{StaleAfter: -1}, {Version: 6}} {
+			_, err = s.WaitFor(t.Context(), 7, 1, o)
+			require.ErrorIs(t, err, protocol.ErrInvalid)
+		}
+		for _, share := range []float64{0, -1, 1.1, math.NaN()} {
+			_, err = s.WaitFor(t.Context(), 7, share, config.ComplianceOptions{})
+			require.ErrorIs(t, err, protocol.ErrInvalid)
+		}
+		for _, err := range s.History(t.Context(), config.HistoryOptions{Limit: -1}) {
+			require.ErrorIs(t, err, protocol.ErrInvalid)
+		}
 	})
 }

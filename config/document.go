@@ -19,6 +19,10 @@ import (
 // message must fit into a publish, whose maximum is the same by default.
 const MaxDocument = protocol.DefaultPayload
 
+// maxMessage is how long a message with a document may be, where a registry takes
+// longer ones than by default.
+const maxMessage = 2 * MaxDocument
+
 // Digest is the SHA-256 of a document's bytes.
 type Digest [sha256.Size]byte
 
@@ -147,7 +151,7 @@ func (v Void) Error() string { return "config message: " + v.String() }
 // it. Every error is a [Void]; a document that holds a version but cannot be used
 // is none, see [Document.Fault].
 func ParseDocument(payload []byte) (*Document, error) {
-	if len(payload) > 2*MaxDocument {
+	if len(payload) > maxMessage {
 		return nil, VoidMalformed
 	}
 	fields, err := scanFields(payload, MaxDepth, true)

@@ -25,6 +25,17 @@ type DriveOptions struct {
 	Notify func(RolloutStatus)
 }
 
+func (o *DriveOptions) validate() {
+	if o.Notify == nil {
+		o.Notify = func(RolloutStatus) {}
+	}
+}
+
+// writing are the options of what a driver writes.
+func (o *DriveOptions) writing() RolloutOptions {
+	return RolloutOptions{Who: o.Who, Leadership: o.Leadership}
+}
+
 // DriveRollout takes the rollout that is going on from step to step, until it is
 // complete, rolled back or superseded, which it then tells. Any node may drive,
 // and take over where another ended: all there is to know stands in the log. Two
@@ -38,16 +49,14 @@ type DriveOptions struct {
 // somebody must have raised; ErrStaleTerm when the Leadership is over; that of ctx;
 // and those of publishing.
 func (s *Swarm) DriveRollout(ctx context.Context, o DriveOptions) (RolloutStatus, error) {
-	if o.Notify == nil {
-		o.Notify = func(RolloutStatus) {}
-	}
+	o.validate()
 	r, err := s.rolling(ctx)
 	if err != nil {
 		return RolloutStatus{}, err
 	}
 	ctx, cancel := while(ctx, o.Leadership)
 	defer cancel()
-	d := &driver{s: s, o: o, version: r.Progress.Version, write: RolloutOptions{Who: o.Who, Leadership: o.Leadership}}
+	d := &driver{s: s, o: o, version: r.Progress.Version, write: o.writing()}
 	st, err := d.run(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

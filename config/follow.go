@@ -19,7 +19,7 @@ type FollowOptions struct {
 	Validators []Validator
 
 	// Agent is the label in reports; by default the node's id. Labels are what the
-	// selectors of rollouts look at.
+	// selectors of rollouts look at. Together they may take 16 KiB of a report.
 	Agent  string
 	Labels map[string]string
 
@@ -44,6 +44,9 @@ type FollowOptions struct {
 	settled func() // is called when there is nothing to do but wait for what comes
 }
 
+// maxLabels leaves room for the rest of a report: others void one above maxReport.
+const maxLabels = 16 << 10
+
 func (o *FollowOptions) validate(self client.Self) error {
 	if o.Agent == "" {
 		o.Agent = self.Node.String()
@@ -65,6 +68,8 @@ func (o *FollowOptions) validate(self client.Self) error {
 		return protocol.Errorf(protocol.ErrInvalid, "reports every %v, at least a second", o.ReportEvery)
 	case o.Retry < 0, o.MaxRetry < o.Retry:
 		return protocol.Errorf(protocol.ErrInvalid, "retry after %v up to %v", o.Retry, o.MaxRetry)
+	case len((&Report{Agent: o.Agent, Labels: o.Labels}).Append(nil)) > maxLabels:
+		return protocol.Errorf(protocol.ErrTooLarge, "agent and labels take more than %d bytes of a report", maxLabels)
 	}
 	o.ReportEvery = max(0, o.ReportEvery).Truncate(time.Second)
 	o.Labels = maps.Clone(o.Labels)

@@ -51,14 +51,25 @@ type HistoryOptions struct {
 	Limit  int    // at most so many; 0 = all
 }
 
+func (o *HistoryOptions) validate() error {
+	if o.Limit < 0 {
+		return protocol.Errorf(protocol.ErrInvalid, "history: a limit of %d", o.Limit)
+	}
+	return nil
+}
+
 // History yields the retained versions, newest first, staged ones included. It
 // reads the log as it is consumed, in parts, so a short list of a long history is
 // cheap. Where versions were published after it began, it does not have them. An
-// error ends the list.
+// error ends the list; it is ErrInvalid for a negative Limit.
 //
 // For the next page ask for those Before the last version of this one.
 func (s *Swarm) History(ctx context.Context, o HistoryOptions) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {
+		if err := o.validate(); err != nil {
+			yield(nil, s.errorf("history", err))
+			return
+		}
 		f, err := s.fenceIfAny(ctx)
 		if err != nil {
 			yield(nil, err)

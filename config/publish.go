@@ -91,6 +91,9 @@ func (s *Swarm) draft(ctx context.Context, config []byte, o *PublishOptions) (*D
 	if d.Who == "" {
 		d.Who = s.o.Who
 	}
+	if n := len(d.Append(nil)); n > maxMessage {
+		return nil, protocol.Errorf(protocol.ErrTooLarge, "config %q: a message of %d bytes, maximum %d", s.name, n, maxMessage)
+	}
 	return d, s.validate(ctx, d, o.Validators)
 }
 
@@ -116,6 +119,9 @@ func (s *Swarm) checkOptions(o *PublishOptions) error {
 	}
 	if o.Version > protocol.MaxTerm {
 		return protocol.Errorf(protocol.ErrInvalid, "config %q: version %d is above 2^53-1", s.name, o.Version)
+	}
+	if o.Expect > protocol.MaxTerm && o.Expect != None {
+		return protocol.Errorf(protocol.ErrInvalid, "config %q: no version can be %d, which is expected", s.name, o.Expect)
 	}
 	for _, f := range o.Extra {
 		if !isValue(f.Value) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -349,5 +350,20 @@ func TestWithoutTheRegistrysTimeTheLocalOneCounts(t *testing.T) {
 		reg.FailNext(fakeregistry.OpInfo, 1, protocol.ErrDenied)
 		second := publish(t, s, 0, `{"a":1}`)
 		require.Equal(t, uint64(time.Now().Add(time.Hour).Unix())+1, second.Version, "still above the last")
+	})
+}
+
+// A registry may take longer messages than by default: not longer than agents read.
+func TestAMessageIsNoLongerThanAgentsRead(t *testing.T) {
+	var o fakeregistry.Options
+	o.Limits.Payload = 8 * config.MaxDocument
+	bubbleWith(t, o, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "a")
+		_, err := s.Publish(t.Context(), []byte(`{}`), config.PublishOptions{Reason: strings.Repeat("x", 2*config.MaxDocument)})
+		require.ErrorIs(t, err, protocol.ErrTooLarge)
+		_, err = s.Publish(t.Context(), []byte(`{}`), config.PublishOptions{Reason: strings.Repeat("x", config.MaxDocument)})
+		require.NoError(t, err)
+		_, err = s.Latest(t.Context())
+		require.NoError(t, err)
 	})
 }

@@ -19,6 +19,12 @@ type RollbackOptions struct {
 	DryRun     bool // only tell what would be
 }
 
+func (o *RollbackOptions) publish() PublishOptions {
+	return PublishOptions{
+		Expect: o.Expect, Reason: o.Reason, Who: o.Who, Validators: o.Validators, Leadership: o.Leadership,
+	}
+}
+
 // RolledBack tells what a rollback did, or would do.
 type RolledBack struct {
 	From, To uint64 // the version given up, and the one whose content it is again
@@ -63,10 +69,7 @@ func (s *Swarm) Rollback(ctx context.Context, to uint64, o RollbackOptions) (Rol
 	if r.Changes, err = Diff(current.Config, target.Config); err != nil {
 		r.Changes = nil // one of them is no document; that is no reason to keep it
 	}
-	p := PublishOptions{
-		Expect: o.Expect, Reason: o.Reason, Who: o.Who, Validators: o.Validators, Leadership: o.Leadership,
-	}
-	r.Published, err = s.restore(ctx, h, r.From, target, p, o.DryRun)
+	r.Published, err = s.restore(ctx, h, r.From, target, o.publish(), o.DryRun)
 	return r, err
 }
 

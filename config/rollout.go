@@ -35,6 +35,10 @@ type RolloutOptions struct {
 	Leadership Leadership
 }
 
+func (o *RolloutOptions) publish() PublishOptions {
+	return PublishOptions{Reason: o.Reason, Who: o.Who, Leadership: o.Leadership}
+}
+
 // UnhealthyError says that a swarm is in no state for a rollout.
 type UnhealthyError struct {
 	Swarm   string
@@ -318,9 +322,9 @@ func (s *Swarm) rollBack(ctx context.Context, r rolling, o *RolloutOptions, only
 	if r.latest == nil {
 		return Published{}, s.noVersion(0)
 	}
-	published, err := s.restore(ctx, r.head, r.staged.Version, r.latest, PublishOptions{
-		Reason: o.Reason, Who: o.Who, Leadership: o.Leadership, also: only,
-	}, false)
+	how := o.publish()
+	how.also = only
+	published, err := s.restore(ctx, r.head, r.staged.Version, r.latest, how, false)
 	if err != nil {
 		return published, err
 	}
