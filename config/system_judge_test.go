@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,7 +75,7 @@ type stormJudge struct {
 	contents map[string]bool // version and bytes of all that counted, in any epoch
 	tops     map[protocol.EpochID]uint64
 	staged   map[uint64]bool // not yet for all
-	reach    map[uint64][]config.Progress
+	reach    map[versionIn][]config.Progress
 	highest  uint64
 	runs     map[string]uint64 // the version of each agent
 	count    map[string]int
@@ -83,7 +84,7 @@ type stormJudge struct {
 func newStormJudge(reg *fakeregistry.Registry) *stormJudge {
 	j := &stormJudge{
 		reg: reg, start: time.Now(), versions: map[versionIn]*storedVersion{}, contents: map[string]bool{},
-		tops: map[protocol.EpochID]uint64{}, staged: map[uint64]bool{}, reach: map[uint64][]config.Progress{},
+		tops: map[protocol.EpochID]uint64{}, staged: map[uint64]bool{}, reach: map[versionIn][]config.Progress{},
 		runs: map[string]uint64{}, count: map[string]int{},
 	}
 	j.attach()
@@ -146,8 +147,22 @@ func (j *stormJudge) stored(epoch protocol.EpochID, h fakeregistry.Hit) {
 	case have.config != string(d.Config):
 		j.fail("version %d has two contents", d.Version)
 	case have.staged && !d.Staged:
+		j.completed(h, d.Version)
 		have.staged, j.staged[d.Version] = false, false
 		j.count["completed"]++
+	}
+}
+
+// completed checks that the last step of a rollout is over, and is not paused.
+func (j *stormJudge) completed(h fakeregistry.Hit, version uint64) {
+	list := j.reach[versionIn{j.reg.Epoch().ID, version}]
+	if len(list) == 0 {
+		j.fail("%s completes the rollout of %d, which has not begun", h.Node, version)
+		return
+	}
+	last := list[len(list)-1]
+	if baked := h.Time.Time().Sub(last.Since); last.State == config.RolloutRunning && baked < j.bake(h, version) || last.State == config.RolloutPaused {
+		j.fail("%s completes the rollout of %d, %s, after %v", h.Node, version, last.State, baked)
 	}
 }
 
@@ -159,7 +174,7 @@ func (j *stormJudge) progressed(h fakeregistry.Hit) {
 	j.write("%s: rollout of %d: %s, step %d, share %.2f", h.Node, p.Version, p.State, p.Step, p.Share)
 	j.count["rollout "+string(p.State)]++
 	at := versionIn{j.reg.Epoch().ID, p.Version}
-	if list := j.reach[p.Version]; len(list) > 0 && !p.State.Over() && j.versions[at] != nil {
+	if list := j.reach[at]; len(list) > 0 && !p.State.Over() && j.versions[at] != nil {
 		was := list[len(list)-1]
 		switch {
 		case p.Step < was.Step, p.Step > was.Step+1, p.Step > was.Step && was.State != config.RolloutRunning:
@@ -168,7 +183,7 @@ func (j *stormJudge) progressed(h fakeregistry.Hit) {
 			j.fail("the rollout of %d goes on to step %d after %v", p.Version, p.Step, p.Since.Sub(was.Since))
 		}
 	}
-	j.reach[p.Version] = append(j.reach[p.Version], *p)
+	j.reach[at] = append(j.reach[at], *p)
 }
 
 // bake reads how long the steps of a rollout are.
@@ -234,8 +249,9 @@ func (j *stormJudge) ran(a *stormAgent, d *config.Document) {
 		return
 	}
 	j.count["staged applied"]++
-	for _, p := range j.reach[d.Version] {
-		if p.Reaches(fakeregistry.NodeID(a.name), a.labels) {
+	for at, list := range j.reach {
+		reached := func(p config.Progress) bool { return p.Reaches(fakeregistry.NodeID(a.name), a.labels) }
+		if at.version == d.Version && slices.ContainsFunc(list, reached) {
 			return
 		}
 	}

@@ -483,18 +483,29 @@ func TestTheStormJudgeFindsWhatIsWrong(t *testing.T) {
 		},
 		"whose rollout has not reached it": func(w *stormWorld) {
 			good := newSelfTelling(1, 1, false)
-			stage(w, 9, string(good))
+			stage(w, string(good))
 			d, err := config.NewDocument(9, good)
 			require.NoError(w.t, err)
 			w.judge.ran(w.agents[0], d)
 		},
 		"goes on to step 1 after": func(w *stormWorld) {
-			stage(w, 9, `{}`)
+			stage(w, `{}`)
 			for step := range 2 {
 				p := config.Progress{Version: 9, State: config.RolloutRunning, Step: step, Since: time.Now(), Share: 1}
 				_, err := w.reg.Inject(w.t.Context(), fakeregistry.Raw{From: "x", Topic: rolloutTopic, Payload: p.Append(nil)})
 				require.NoError(w.t, err)
 			}
+		},
+		"which has not begun": func(w *stormWorld) {
+			stage(w, `{}`)
+			inject(w, 9, 0, `{}`)
+		},
+		"paused, after": func(w *stormWorld) {
+			stage(w, `{}`)
+			p := config.Progress{Version: 9, State: config.RolloutPaused, Since: time.Now().Add(-time.Hour), Share: 1}
+			_, err := w.reg.Inject(w.t.Context(), fakeregistry.Raw{From: "x", Topic: rolloutTopic, Payload: p.Append(nil)})
+			require.NoError(w.t, err)
+			inject(w, 9, 0, `{}`)
 		},
 		"it believes": func(w *stormWorld) {
 			w.judge.published("x", []byte(`{}`), config.Published{Version: 3}, nil)
@@ -522,10 +533,11 @@ func inject(w *stormWorld, version, raise uint64, content string) {
 	injectPayload(w, version, raise, fmt.Appendf(nil, `{"type":"config_update","version":%d,"config":%s}`, version, content))
 }
 
-func stage(w *stormWorld, version uint64, content string) {
+// stage stores a rollout of version 9.
+func stage(w *stormWorld, content string) {
 	w.t.Helper()
-	injectPayload(w, version, version, fmt.Appendf(nil,
-		`{"type":"config_stage","version":%d,"config":%s,"rollout":{"bake":"1m","steps":[1]}}`, version, content))
+	injectPayload(w, 9, 9, fmt.Appendf(nil,
+		`{"type":"config_stage","version":9,"config":%s,"rollout":{"bake":"1m","steps":[1]}}`, content))
 }
 
 func injectPayload(w *stormWorld, version, raise uint64, payload []byte) {
