@@ -45,18 +45,20 @@ type lan struct {
 	t   *testing.T
 	net *simnet.Network
 	log *slowLog
+	reg *registry.Registry
 }
 
 const oneWay = time.Millisecond
 
-func onLAN(t *testing.T) *lan {
+func onLAN(t *testing.T, keep registry.Retention, limits registry.Limits) *lan {
 	t.Helper()
-	n := &lan{t: t, net: simnet.New(simnet.Options{Latency: oneWay}), log: &slowLog{Log: memlog.New(memlog.Options{})}}
+	n := &lan{t: t, net: simnet.New(simnet.Options{Latency: oneWay}), log: &slowLog{Log: memlog.New(memlog.Options{Retention: keep})}}
 	r, err := registry.New(registry.Options{
-		Log: n.log, Key: fakeregistry.Key("registry"),
+		Log: n.log, Key: fakeregistry.Key("registry"), Limits: limits,
 		Access: func(context.Context, registry.Request) error { return nil },
 	})
 	require.NoError(t, err)
+	n.reg = r
 	pc := n.net.Listen("registry")
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(pc) }()
@@ -155,7 +157,7 @@ func TestASlowDiskMakesAcksLateAndNothingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := onLAN(t)
+				n := onLAN(t, registry.Retention{}, registry.Limits{})
 				crew := n.crew(test.timing)
 				beat := n.join("beat")
 				stops := []func() int{n.bulk("one", 10), n.bulk("two", 10)}
@@ -187,7 +189,7 @@ func TestASlowDiskMakesAcksLateAndNothingElse(t *testing.T) {
 func TestReadersGoOnWhileTheDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hang, retained = time.Minute, 900
-		n := onLAN(t)
+		n := onLAN(t, registry.Retention{}, registry.Limits{})
 		publisher, reader := n.join("publisher"), n.join("reader")
 		sub, err := reader.Subscribe(t.Context(), "jobs")
 		require.NoError(t, err)
