@@ -65,7 +65,7 @@ func (d *document) read(a *app) ([]byte, error) {
 	}
 	if _, err := config.NewDocument(0, b); err != nil {
 		f := describe(fmt.Errorf("document: %w", err))
-		f.hint, f.exit = "a document is one JSON object in UTF-8, with each name once", exitInvalid
+		f.hint, f.exit = "a document is one JSON object in UTF-8, with each name once, up to 1 MiB and not above 199 levels deep", exitInvalid
 		return nil, f
 	}
 	return b, nil

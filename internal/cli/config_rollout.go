@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -240,11 +241,21 @@ func (a *app) driveRollout(ctx context.Context, s *swarm, o driving, who string)
 	st, err := drive(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return causeOf(ctx)
+		return undriven(s, causeOf(ctx))
 	case err != nil:
 		return err
 	}
 	return rolloutEnd(st)
+}
+
+// undriven is the error of who was stopped, while the rollout was not.
+func undriven(s *swarm, err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	f := describe(err)
+	f.hint = "the rollout stands where it is: to go on, 'pilotgo config rollout drive " + s.Name() + "'"
+	return f
 }
 
 // driveElected drives while this node leads its group, and ends when the rollout
@@ -336,15 +347,22 @@ func (a *app) tellRollout(s *swarm, st config.RolloutStatus) error {
 		writeLine(a.out, o.set("at", now))
 		return a.flush()
 	}
-	fmt.Fprintf(a.out, "%s  %-11s  %s\n", now, stateText(st.State), shown(rolloutText(st), a.terminal))
+	text := rolloutText(st)
+	if !begun(st) {
+		text = fmt.Sprintf("version %d, begins", st.Version)
+	}
+	fmt.Fprintf(a.out, "%s  %-11s  %s\n", now, stateText(st.State), shown(text, a.terminal))
 	return a.flush()
 }
+
+// begun reports whether somebody has driven a rollout yet.
+func begun(st config.RolloutStatus) bool { return !st.Since.IsZero() || st.State.Over() }
 
 // rolloutText is how a rollout is going, on a line.
 func rolloutText(st config.RolloutStatus) string {
 	text := fmt.Sprintf("version %d", st.Version)
 	switch {
-	case st.Since.IsZero() && !st.State.Over():
+	case !begun(st):
 		text += ", not begun: nobody drives it yet"
 	case !st.State.Over():
 		text += fmt.Sprintf(", %s, %s: %d reached, %d run it, %d failed, %d to come", stepText(st), percent(st.Share),
@@ -367,7 +385,7 @@ func stepText(st config.RolloutStatus) string {
 
 func rolloutFields(name string, st config.RolloutStatus) *object {
 	o := new(object).set("swarm", name).set("version", st.Version).set("state", st.State).set("step", st.Step).
-		set("steps", len(st.Plan.Steps)).set("begun", !st.Since.IsZero()).set("share", st.Share).set("base", st.Base).
+		set("steps", len(st.Plan.Steps)).set("begun", begun(st)).set("share", st.Share).set("base", st.Base).
 		set("reached", map[string]any{
 			"all": st.Reached.All, "running": st.Reached.Running, "failed": st.Reached.Failed,
 			"waiting": st.Reached.Waiting, "error": st.Reached.Error,
