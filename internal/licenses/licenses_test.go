@@ -31,7 +31,8 @@ func TestTextIsThatOfWhatIsLinkedIn(t *testing.T) {
 	got, err := Text()
 	if !*update { // what is linked into this test is the file of before
 		require.NoError(t, err)
-		require.Equal(t, want, got, "run `make licenses` and read the diff")
+		require.Equal(t, heads(want), heads(got), "run `make licenses`")
+		require.True(t, want == got, "a text has changed: run `make licenses`") // not all of them in the output
 	}
 }
 
@@ -42,6 +43,18 @@ func TestModulesAndGoItselfAreThere(t *testing.T) {
 		require.Contains(t, text, name)
 	}
 }
+
+// heads are the names above the texts.
+func heads(text string) (list []string) {
+	for part := range strings.SplitSeq(text, line) {
+		names, _, _ := strings.Cut(strings.TrimSpace(part), "\n\n")
+		list = append(list, strings.Split(names, "\n")...)
+	}
+	return list
+}
+
+// line stands between texts.
+var line = "\n" + strings.Repeat("-", 72) + "\n\n"
 
 type module struct {
 	Path, Version, Dir string
@@ -94,7 +107,7 @@ func write(t *testing.T, found map[string]module) string {
 		parts = append(parts, strings.Join(list, "\n")+"\n\n"+text)
 	}
 	slices.Sort(parts)
-	return strings.Join(parts, "\n"+strings.Repeat("-", 72)+"\n\n")
+	return strings.Join(parts, line)
 }
 
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
