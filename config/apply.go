@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -109,6 +110,9 @@ func OpenFile(o FileOptions) (_ *File, err error) {
 	if err := makeFolder(o.State); err != nil {
 		return nil, err
 	}
+	if path, err := filepath.EvalSymlinks(o.State); err == nil {
+		f.opts.State = path
+	}
 	files := f.files()
 	if len(slices.Compact(slices.Sorted(slices.Values(files)))) != len(files) {
 		return nil, fileErrorf(protocol.ErrInvalid, o.Target, "give each a path of its own", "target, version file and state are one")
@@ -134,13 +138,12 @@ func (f *File) files() []string {
 
 func (f *File) open() (err error) {
 	for _, p := range f.files() {
-		mark := tempMark
-		if p == f.opts.State {
-			mark = "."
-		}
-		if err := sweep(p, mark); err != nil {
+		if err := sweep(p, tempMark); err != nil {
 			return err
 		}
+	}
+	if err := sweep(f.opts.State, "."); err != nil { // the mark of earlier builds
+		return err
 	}
 	if _, err := f.read(); err != nil {
 		return err
@@ -255,48 +258,81 @@ func (f *File) judge(ctx context.Context, d *Document) error {
 func (f *File) begin(ctx context.Context, v *kept) error {
 	next := f.store.fileState
 	next.Next = v
-	ready, back, err := pair{}, pair{}, error(nil)
-	if next.Current == nil {
-		next.Before = new(copies)
-		*next.Before, err = f.read()
-	}
-	if err == nil {
-		ready, back, err = f.prepare(&next)
-	}
-	defer ready.discard()
-	defer back.discard()
-	if err == nil {
-		err = f.step("begin")
-	}
-	if err == nil {
-		err = f.store.set(next)
-	}
+	p, err := f.note(next)
+	defer p.discard()
 	if err != nil {
 		return &ApplyError{Version: v.Version, Back: f.store.current(), Err: err}
 	}
-	return f.finish(ctx, ready, back)
+	return f.finish(ctx, p)
 }
 
-// prepare stages Next, and, where that may be found not to do, what was before:
-// putting it back must not fail for want of space.
-func (f *File) prepare(s *fileState) (ready, back pair, err error) {
-	if ready, err = f.stage(copiesOf(s.Next)); err != nil {
-		return ready, back, err
+// note prepares what next says, and saves it. Where no command and no check can
+// refuse it the note is for a crash, and need not outlast a power cut: one that
+// undoes it undoes the apply, or makes it look like a version that was put here by
+// hand.
+func (f *File) note(next fileState) (p prepared, err error) {
+	if next.Current == nil {
+		next.Before = new(copies)
+		if *next.Before, err = f.read(); err != nil {
+			return p, err
+		}
 	}
-	if f.opts.After == nil && f.opts.Health == nil {
-		return ready, back, nil
+	if p, err = f.prepare(&next); err != nil {
+		return p, err
 	}
-	old, _ := s.before()
-	if back, err = f.stage(old); err != nil {
-		ready.discard()
+	save, err := f.store.stage(next)
+	if err != nil {
+		return p, err
 	}
-	return ready, back, err
+	defer save.discard()
+	if err = flush(append(p.files(), save)...); err == nil {
+		err = f.step("begin")
+	}
+	if err == nil {
+		err = f.store.commit(save, next, f.refusable())
+	}
+	return p, err
+}
+
+// refusable reports whether a version may be found not to do once it is there.
+func (f *File) refusable() bool { return f.opts.After != nil || f.opts.Health != nil }
+
+// prepared is all that an apply writes, beside where it is to be: from then on it
+// must not fail for want of space.
+type prepared struct {
+	ready, back pair    // Next, and what was before it, if that may be needed
+	settled     *staged // the state once Next is in use
+}
+
+func (p *prepared) files() []*staged {
+	return []*staged{p.ready[0], p.ready[1], p.back[0], p.back[1], p.settled}
+}
+
+func (p *prepared) discard() {
+	for _, s := range p.files() {
+		s.discard()
+	}
+}
+
+// prepare stages what s notes. The caller discards it, also after an error.
+func (f *File) prepare(s *fileState) (p prepared, err error) {
+	if p.ready, err = f.stage(copiesOf(s.Next)); err != nil {
+		return p, err
+	}
+	if f.refusable() {
+		old, _ := s.before()
+		if p.back, err = f.stage(old); err != nil {
+			return p, err
+		}
+	}
+	p.settled, err = f.store.stage(s.settled())
+	return p, err
 }
 
 // finish does what is noted as Next, or takes it back.
-func (f *File) finish(ctx context.Context, ready, back pair) error {
+func (f *File) finish(ctx context.Context, p prepared) error {
 	v := f.store.Next
-	err := f.put(ready, v.Version < f.store.current())
+	err := f.put(p.ready, v.Version < f.store.current())
 	ran := err == nil
 	if err == nil {
 		err = f.activate(ctx, v.document())
@@ -305,23 +341,28 @@ func (f *File) finish(ctx context.Context, ready, back pair) error {
 		err = f.step("activated")
 	}
 	if err == nil {
-		return f.settled(v)
+		return f.settled(p.settled)
 	}
 	if ctx.Err() != nil && ran {
 		return fmt.Errorf("apply version %d: %w", v.Version, err)
 	}
-	return &ApplyError{Version: v.Version, Back: f.store.current(), Err: err, Undo: f.undo(ctx, back, ran)}
+	p.settled.discard() // the disk may be full
+	return &ApplyError{Version: v.Version, Back: f.store.current(), Err: err, Undo: f.undo(ctx, p.back, ran)}
 }
 
-// settled notes that v is in use.
-func (f *File) settled(v *kept) error {
-	next := f.store.fileState
-	next.Previous, next.Current, next.Next, next.Before = next.Current, v, nil, nil
-	next.Highest = max(next.Highest, v.Version)
-	if err := f.store.set(next); err != nil {
+// settled saves that Next is in use.
+func (f *File) settled(save *staged) error {
+	if err := f.store.commit(save, f.store.settled(), true); err != nil {
 		return err
 	}
 	return f.step("settled")
+}
+
+// settled is the state once Next is in use.
+func (s fileState) settled() fileState {
+	s.Previous, s.Current, s.Next, s.Before = s.Current, s.Next, nil, nil
+	s.Highest = max(s.Highest, s.Current.Version)
+	return s
 }
 
 // activate tells the program that the target has changed, and waits until it is
@@ -364,6 +405,9 @@ func (f *File) undo(ctx context.Context, back pair, ran bool) error {
 			return errors.Join(noted, err)
 		}
 		defer back.discard()
+		if err = flush(back[:]...); err != nil {
+			return errors.Join(noted, err)
+		}
 	}
 	if err := f.put(back, f.store.current() < next.Next.Version); err != nil {
 		return errors.Join(noted, err)

@@ -38,16 +38,18 @@ func (f *File) settle(ctx context.Context) error {
 func (f *File) resume(ctx context.Context) error {
 	v, undo := f.store.Next.Version, f.store.Undo
 	f.opts.Logger.Info("config: an apply was interrupted", "version", v, "failed", undo)
-	ready, back, err := f.prepare(&f.store.fileState)
+	p, err := f.prepare(&f.store.fileState)
+	defer p.discard()
+	if err == nil {
+		err = flush(p.files()...)
+	}
 	if err != nil {
 		return err
 	}
-	defer ready.discard()
-	defer back.discard()
 	if undo {
-		err = f.undo(ctx, back, true)
+		err = f.undo(ctx, p.back, true)
 	} else {
-		err = f.finish(ctx, ready, back)
+		err = f.finish(ctx, p)
 	}
 	if f.store.Next != nil {
 		return err
@@ -75,6 +77,9 @@ func (f *File) repair(ctx context.Context, have copies) error {
 		return err
 	}
 	defer ready.discard()
+	if err := flush(ready[:]...); err != nil {
+		return err
+	}
 	if err := f.put(ready, false); err != nil {
 		return err
 	}

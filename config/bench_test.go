@@ -1,8 +1,12 @@
 package config_test
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +85,39 @@ func BenchmarkHistory(b *testing.B) {
 			require.NoError(b, err)
 		}
 	})
+}
+
+// From the call of Publish until an agent on this machine has the file in place,
+// on disk.
+func BenchmarkPublishToApplied(b *testing.B) {
+	s, _ := loopback(b)
+	dir := b.TempDir()
+	file, err := config.OpenFile(config.FileOptions{
+		Swarm: swarm, Target: filepath.Join(dir, "swarm-config.json"), State: filepath.Join(dir, "state"),
+	})
+	require.NoError(b, err)
+	ctx, cancel := context.WithCancel(b.Context())
+	applied, done := make(chan uint64), make(chan error, 1)
+	go func() {
+		done <- s.Follow(ctx, file, config.FollowOptions{Notify: func(c config.Change) {
+			if c.Kind == config.ChangeApplied {
+				applied <- c.Version
+			}
+		}})
+	}()
+	var took []time.Duration
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		begun := time.Now()
+		p := publish(b, s, 0, fmt.Sprintf(`{"n":%d}`, n))
+		require.Equal(b, p.Version, <-applied)
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "ms-p50")
+	cancel()
+	require.ErrorIs(b, <-done, context.Canceled)
+	require.NoError(b, file.Close())
 }
 
 // The status of 10,000 agents, read over the network and summarised.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/pilotgo/pilotgo/internal/statefile"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -131,15 +130,38 @@ func parseState(b []byte, swarm string) (s fileState, err error) {
 // set saves a new state and then takes it over. After an error the state is what
 // is on disk: most likely the old one.
 func (s *store) set(next fileState) error {
+	save, err := s.stage(next)
+	if err == nil {
+		defer save.discard()
+		err = flush(save)
+	}
+	if err != nil {
+		return err
+	}
+	return s.commit(save, next, true)
+}
+
+// stage prepares a save. No mode is kept: a state is for its agent alone.
+func (s *store) stage(next fileState) (*staged, error) {
 	b, err := json.Marshal(next)
 	if err != nil {
-		return fileError(s.path, err)
+		return nil, fileError(s.path, err)
 	}
-	if err := statefile.Replace(s.path, append(b, '\n'), true); err != nil {
+	return write(s.path, append(b, '\n'), 0o600, nil)
+}
+
+// commit is set for a save that is staged and flushed. If it is not to last, a
+// power cut may undo it.
+func (s *store) commit(save *staged, next fileState, last bool) error {
+	do := save.rename
+	if last {
+		do = save.commit
+	}
+	if err := do(); err != nil {
 		if again, failed := openStore(s.path, s.Swarm); failed == nil {
 			s.fileState = again.fileState
 		}
-		return fileError(s.path, err)
+		return err
 	}
 	s.fileState = next
 	return nil

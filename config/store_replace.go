@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -15,30 +16,36 @@ import (
 // and no process at work is a leftover.
 const tempMark = ".pilotgo-"
 
-// staged is new content on disk beside the file that it is to replace.
+// staged is new content beside the file that it is to replace. It may take its
+// place once it has been flushed.
 type staged struct {
 	path, temp string
+	file       *os.File // nil once it is flushed
 }
 
-// stage writes content beside path and syncs it. The mode is that of the file
-// there is, else mode.
-func stage(path string, content []byte, mode fs.FileMode) (_ *staged, err error) {
-	defer func() { err = fileError(path, err) }()
+// stage writes content beside path. The mode is that of the file there is, else
+// mode.
+func stage(path string, content []byte, mode fs.FileMode) (*staged, error) {
 	old, err := os.Lstat(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, fileError(path, err)
 	}
 	if err := checkRegular(path, old); err != nil {
 		return nil, err
 	}
+	return write(path, content, mode, old)
+}
+
+// write is stage for a path at which nothing, or old, is.
+func write(path string, content []byte, mode fs.FileMode, old fs.FileInfo) (*staged, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempMark+"*")
 	if err != nil {
-		return nil, err
+		return nil, fileError(path, err)
 	}
-	s := &staged{path: path, temp: f.Name()}
+	s := &staged{path: path, temp: f.Name(), file: f}
 	if err := fill(f, content, mode, old); err != nil {
 		s.discard()
-		return nil, err
+		return nil, fileError(path, err)
 	}
 	return s, nil
 }
@@ -54,7 +61,7 @@ func checkRegular(path string, old fs.FileInfo) error {
 	return fileErrorf(protocol.ErrConflict, path, "name a regular file", "is no regular file (%v)", old.Mode().Type())
 }
 
-// fill writes the temporary file and closes it.
+// fill writes the temporary file.
 func fill(f *os.File, content []byte, mode fs.FileMode, old fs.FileInfo) error {
 	_, err := f.Write(content)
 	if err == nil && old != nil {
@@ -64,29 +71,58 @@ func fill(f *os.File, content []byte, mode fs.FileMode, old fs.FileInfo) error {
 	if err == nil {
 		err = f.Chmod(mode) // after a change of owner, which may clear bits
 	}
-	if err == nil {
-		err = f.Sync()
+	return err
+}
+
+// flush waits until all of them are on disk, which a file system can do in one go
+// for those that ask at once. Nil ones are left out.
+func flush(list ...*staged) error {
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, s := range list {
+		if s != nil {
+			all.Go(func() { errs[i] = s.flush() })
+		}
 	}
-	if closed := f.Close(); err == nil {
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *staged) flush() error {
+	err := s.file.Sync()
+	if closed := s.file.Close(); err == nil {
 		err = closed
 	}
-	return err
+	s.file = nil
+	return fileError(s.path, err)
 }
 
 // commit puts the content in place, for good.
 func (s *staged) commit() error {
-	err := os.Rename(s.temp, s.path)
+	err := s.rename()
 	if err == nil {
-		err = syncFolder(filepath.Dir(s.path))
+		err = fileError(s.path, syncFolder(filepath.Dir(s.path)))
 	}
-	return fileError(s.path, err)
+	return err
 }
+
+// rename puts the content in place; a power cut may undo it.
+func (s *staged) rename() error { return fileError(s.path, os.Rename(s.temp, s.path)) }
 
 // discard removes the temporary file, if it is there.
 func (s *staged) discard() {
-	if s != nil {
-		os.Remove(s.temp)
+	if s == nil {
+		return
 	}
+	if s.file != nil {
+		s.file.Close()
+	}
+	os.Remove(s.temp)
 }
 
 // removeFile removes a file for good; it may be gone already.
