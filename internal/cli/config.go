@@ -96,7 +96,9 @@ Other keys are kept and not read.`,
 		},
 	}
 	cmd.Flags().StringVar(&set, "set", "", "keep a setting: key=value")
-	a.addSwarmCommands(cmd)
+	if a.wants(cmd.Name()) {
+		a.addSwarmCommands(cmd)
+	}
 	return cmd
 }
 

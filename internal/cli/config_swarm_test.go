@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -210,5 +211,18 @@ func TestIdentitiesBetweenShares(t *testing.T) {
 			p := config.Progress{State: config.RolloutRunning, Share: share}
 			require.Equal(t, i < step, p.Reaches(id.NodeID(), nil), "agent %d, share %v", i+1, share)
 		}
+	}
+}
+
+// Commands that a line cannot need are not made: each start would pay for them.
+func TestCommandsBelowConfigAreMadeWhenNeeded(t *testing.T) {
+	for line, want := range map[string]bool{
+		"version": false, "publish h t --data x": false, "config": true, "--json config get s": true, "config --set a=b": true,
+		"help": true, "context": true, "completion bash": true, "__complete config ": true,
+	} {
+		a, err := newApp(nil, t.Output(), t.Output())
+		require.NoError(t, err)
+		a.args = strings.Fields(line)
+		require.Equal(t, want, subcommand(a.root(), "config").HasSubCommands(), line)
 	}
 }

@@ -104,6 +104,19 @@ subscribe and inbox run with it unchanged.`,
 	return root
 }
 
+// wants tells whether this command line may need the commands below a noun: it
+// names the noun, or asks about all of them. To make what it does not need takes
+// time at every start.
+func (a *app) wants(noun string) bool {
+	return a.args == nil || slices.ContainsFunc(a.args, func(word string) bool {
+		switch word {
+		case noun, "help", "completion", "context", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+			return true
+		}
+		return false
+	})
+}
+
 // noCommand ends a line without a command that is known, with pilotctl's exit
 // codes.
 func (a *app) noCommand(cmd *cobra.Command, args []string) error {
