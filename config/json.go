@@ -95,7 +95,7 @@ func (s *scanner) value() error {
 	case c == '[':
 		return s.array(func([]byte) {})
 	case c == '"':
-		_, err := s.text()
+		_, err := s.quoted()
 		return err
 	case c == '-' || '0' <= c && c <= '9':
 		return s.number()
@@ -231,34 +231,42 @@ func (s *scanner) digits() int {
 
 // text reads a string, at its first quote.
 func (s *scanner) text() (string, error) {
+	begin := s.at
+	escaped, err := s.quoted()
+	switch {
+	case err != nil:
+		return "", err
+	case !escaped:
+		return string(s.b[begin+1 : s.at-1]), nil
+	}
+	var text string
+	err = json.Unmarshal(s.b[begin:s.at], &text)
+	return text, err
+}
+
+// quoted passes over a string, at its first quote.
+func (s *scanner) quoted() (escaped bool, err error) {
 	s.at++
-	begin, escaped := s.at, false
 	for {
 		switch c := s.peek(); {
 		case s.at == len(s.b):
-			return "", s.fault("the text ends inside a string")
+			return false, s.fault("the text ends inside a string")
 		case c == '"':
-			raw := s.b[begin:s.at]
 			s.at++
-			if !escaped {
-				return string(raw), nil
-			}
-			var text string
-			err := json.Unmarshal(s.b[begin-1:s.at], &text)
-			return text, err
+			return escaped, nil
 		case c == '\\':
 			escaped = true
 			if err := s.escape(); err != nil {
-				return "", err
+				return false, err
 			}
 		case c < ' ':
-			return "", s.fault("a control character in a string")
+			return false, s.fault("a control character in a string")
 		case c < utf8.RuneSelf:
 			s.at++
 		default:
 			r, n := utf8.DecodeRune(s.b[s.at:])
 			if r == utf8.RuneError && n == 1 {
-				return "", s.fault("not UTF-8")
+				return false, s.fault("not UTF-8")
 			}
 			s.at += n
 		}

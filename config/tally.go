@@ -1,7 +1,7 @@
 package config
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -130,24 +130,8 @@ type AgentStatus struct {
 // measure makes the summary. members nil are all that were heard.
 func (t *tally) measure(want target, members []protocol.NodeID, now time.Time, stale time.Duration) Compliance {
 	c := Compliance{Version: want.Version, Digest: want.Digest, Counts: make(map[AgentState]int), Void: t.void}
-	known := make(map[protocol.NodeID]bool, len(members))
-	for _, node := range members {
-		if !known[node] {
-			known[node] = true
-			c.Agents = append(c.Agents, want.status(node, t.agents[node], now, stale))
-		}
-	}
-	for node, h := range t.agents {
-		switch {
-		case members == nil:
-			c.Agents = append(c.Agents, want.status(node, h, now, stale))
-		case !known[node]:
-			c.Unknown = append(c.Unknown, want.status(node, h, now, stale))
-		}
-	}
-	byNode := func(a, b AgentStatus) int { return cmp.Compare(a.Node, b.Node) }
-	slices.SortFunc(c.Agents, byNode)
-	slices.SortFunc(c.Unknown, byNode)
+	known, unknown := t.sort(members)
+	c.Agents, c.Unknown = t.list(want, known, now, stale), t.list(want, unknown, now, stale)
 	for i := range c.Agents {
 		c.Counts[c.Agents[i].State]++
 	}
@@ -155,6 +139,30 @@ func (t *tally) measure(want target, members []protocol.NodeID, now time.Time, s
 		c.Share = float64(c.Counts[StateApplied]) / float64(len(c.Agents))
 	}
 	return c
+}
+
+// sort tells members from others that were heard, each once and by node id.
+func (t *tally) sort(members []protocol.NodeID) (known, unknown []protocol.NodeID) {
+	heard := slices.Sorted(maps.Keys(t.agents))
+	if members == nil {
+		return heard, nil
+	}
+	known = slices.Compact(slices.Sorted(slices.Values(members)))
+	return known, slices.DeleteFunc(heard, func(node protocol.NodeID) bool {
+		_, member := slices.BinarySearch(known, node)
+		return member
+	})
+}
+
+func (t *tally) list(want target, nodes []protocol.NodeID, now time.Time, stale time.Duration) []AgentStatus {
+	if len(nodes) == 0 {
+		return nil
+	}
+	list := make([]AgentStatus, len(nodes))
+	for i, node := range nodes {
+		list[i] = want.status(node, t.agents[node], now, stale)
+	}
+	return list
 }
 
 func (t target) status(node protocol.NodeID, h *heard, now time.Time, stale time.Duration) AgentStatus {
