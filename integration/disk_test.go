@@ -47,7 +47,7 @@ func (d *disk) left() int64 {
 	d.t.Helper()
 	var s syscall.Statfs_t
 	require.NoError(d.t, syscall.Statfs(d.dir, &s))
-	return int64(s.Bavail) * int64(s.Bsize)
+	return int64(s.Bavail) * s.Bsize
 }
 
 // fill takes space until so much is left, and more if others write meanwhile.

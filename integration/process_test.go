@@ -17,7 +17,7 @@ import (
 
 // programs are built once for all tests.
 var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pilotgo-programs") //nolint:usetesting // it outlives the test that asks first
+	dir, err := os.MkdirTemp("", "pilotgo-programs") // it outlives the test that asks first
 	if err != nil {
 		return "", err
 	}

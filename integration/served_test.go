@@ -70,12 +70,12 @@ func (p *process) ended() (code int, said string) {
 	return code, p.stderr.String()
 }
 
-// invoke runs one command of the program to its end.
+// invoke runs one command to its end, which pilotgo may hand to the larger program.
 func invoke(t *testing.T, home string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program(t, "pilotgo-registry"), args...)
+	cmd := exec.CommandContext(ctx, program(t, "pilotgo"), args...)
 	cmd.Env = append(os.Environ(), "PILOT_HOME="+home)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -93,11 +93,11 @@ func published(t *testing.T, c *client.Client, topic string) (payloads []string)
 	for {
 		item, err := sub.Next(t.Context())
 		require.NoError(t, err)
-		switch item.Kind {
-		case client.ItemMessage:
-			payloads = append(payloads, string(item.Message.Payload))
-		case client.ItemCaughtUp:
+		if item.Kind == client.ItemCaughtUp {
 			return payloads
+		}
+		if item.Kind == client.ItemMessage {
+			payloads = append(payloads, string(item.Message.Payload))
 		}
 	}
 }

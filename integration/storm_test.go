@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,14 @@ func gather(ctx context.Context, t *testing.T, p *process) *crowd {
 func (c *crowd) join(ctx context.Context, i int, p *process) error {
 	seed := make([]byte, ed25519.SeedSize)
 	copy(seed, fmt.Sprint("one of the crowd ", i))
-	one, err := client.Dial(ctx, p.addr, client.Options{Key: ed25519.NewKeyFromSeed(seed), NoState: true, Name: fmt.Sprint("one ", i)})
+	o := client.Options{Key: ed25519.NewKeyFromSeed(seed), NoState: true, Name: fmt.Sprint("one ", i)}
+	one, err := client.Dial(ctx, p.addr, o)
+	for errors.Is(err, protocol.ErrTimeout) || errors.Is(err, protocol.ErrNotConnected) {
+		if ctx.Err() != nil {
+			return err
+		}
+		one, err = client.Dial(ctx, p.addr, o) // a busy machine; after this the client does it
+	}
 	if err != nil {
 		return err
 	}
