@@ -365,6 +365,7 @@ func (q *sequencer) refuse(j *job, now protocol.Time, err error) {
 		told = drainRefusal() // the log was closed before the registry
 	case protocol.ErrStorageFull:
 		told.RetryAfter = cmp.Or(told.RetryAfter, crowded)
+	default: // as the log says
 	}
 	if j.change != nil {
 		j.err = j.change(q.broker, now)

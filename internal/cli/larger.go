@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // largerName is the program that has the Extras.
@@ -15,6 +16,14 @@ const largerName = "pilotgo-registry"
 // It returns only if that is not there or cannot be started; where a process
 // cannot become another, with the exit code of it.
 func (a *app) hand(what string) error {
+	// Without this a pilotgo under the other's name would become itself for ever.
+	if self := os.Args[0]; strings.TrimSuffix(filepath.Base(self), ".exe") == largerName {
+		return &failure{
+			code: codeIO, exit: exitError,
+			message: self + " has the name of " + largerName + " and is pilotgo",
+			hint:    "put what is built of cmd/" + largerName + " in its place",
+		}
+	}
 	path, err := largerProgram()
 	if err != nil {
 		return &failure{

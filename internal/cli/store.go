@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -94,13 +95,30 @@ func (a *app) openLog(ctx context.Context, o storeOptions, listen string, logger
 	return s, nil
 }
 
-// storeError keeps what a store says about itself.
+// storeError keeps what a store says about itself: a word for it, and what to do.
 func storeError(err error) error {
 	if protocol.CodeOf(err) != protocol.ErrInternal {
 		return err
 	}
-	return &failure{code: codeIO, message: err.Error(), exit: exitError, cause: err}
+	f := &failure{code: codeIO, message: err.Error(), hint: hintOf(err), exit: exitError, cause: err}
+	var named interface {
+		error
+		Name() string
+	}
+	if errors.As(err, &named) {
+		f.code = named.Name()
+	}
+	if f.code == codeDamaged {
+		f.exit = exitInvalid
+	}
+	if f.hint == "" && errors.Is(err, fs.ErrPermission) {
+		f.hint = "run this as the user whom the folder belongs to"
+	}
+	return f
 }
+
+// codeDamaged is what a store is that does not hold what was written to it.
+const codeDamaged = "damaged"
 
 func (a *app) storeCommands() []*cobra.Command {
 	return []*cobra.Command{a.registryCheckCommand(), a.registryExportCommand(), a.registryImportCommand(), a.registryBackupCommand()}
@@ -138,7 +156,7 @@ func (a *app) checkStore(folder string) error {
 	}
 	if len(faults) > 0 {
 		return &failure{
-			code: "damaged", exit: exitInvalid,
+			code: codeDamaged, exit: exitInvalid,
 			message: fmt.Sprintf("%s is damaged: %s", folder, strings.Join(faults, "; ")),
 			hint:    "restore the newest backup: serve from a copy of it",
 		}
@@ -209,7 +227,7 @@ func (a *app) importStore(folder string, file []string) error {
 	if a.extras.ImportStore == nil {
 		return a.hand("registry import")
 	}
-	from := io.Reader(a.in)
+	var from io.Reader = a.in
 	switch {
 	case len(file) == 0:
 		return usagef("name a file to import, or - for standard input")

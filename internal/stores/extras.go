@@ -2,6 +2,7 @@ package stores
 
 import (
 	"io"
+	"path/filepath"
 
 	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/pilotgo/pilotgo/registry/disklog"
@@ -22,6 +23,11 @@ func Extras() extras.Set {
 			}, r.Faults, nil
 		},
 		ImportStore: func(folder string, from io.Reader) error {
+			// The folder is put in its place by a rename, which would put it in place of a
+			// link and not where that leads.
+			if real, err := filepath.EvalSymlinks(folder); err == nil {
+				folder = real
+			}
 			return disklog.Import(folder, from, disklog.Options{})
 		},
 		NewOperator: func() extras.Operator { return newOperator() },

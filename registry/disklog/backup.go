@@ -22,7 +22,11 @@ func (l *Log) Backup(dir string) error {
 	if failed := l.alarm.err.Load(); failed != nil {
 		return failed
 	}
+	// One at a time: another of the same name would remove what this one has so far.
+	l.copying.Lock()
+	defer l.copying.Unlock()
 	fsys := l.folder.fs
+	dir = fsys.PathJoin(dir) // without a slash behind it
 	if _, err := fsys.Stat(dir); err == nil {
 		return fmt.Errorf("backup to %s: there is something already", dir)
 	}
@@ -54,5 +58,8 @@ func (l *Log) backup(f *folder) error {
 	if err := f.setFormat(""); err != nil {
 		return err
 	}
-	return l.damaged(l.alarm.guard(func() error { return l.db.Checkpoint(f.path(dirStore), pebble.WithFlushedWAL()) }))
+	if err := l.alarm.guard(func() error { return l.db.Checkpoint(f.path(dirStore), pebble.WithFlushedWAL()) }); err != nil {
+		return l.damaged(err)
+	}
+	return f.keepPrivate()
 }

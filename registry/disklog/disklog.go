@@ -77,6 +77,8 @@ type Log struct {
 	db     *pebble.DB
 	epoch  protocol.Epoch
 
+	copying sync.Mutex // held by Backup
+
 	// One change at a time. The writer alone changes the view, so it also reads it
 	// without the lock of readers.
 	writing   sync.Mutex
@@ -118,6 +120,7 @@ func Open(dir string, opts Options) (*Log, error) {
 
 // open takes the folder and opens the store.
 func open(dir string, o Options) (*Log, error) {
+	dir = o.FS.PathJoin(dir) // without a slash behind it
 	l := &Log{dir: dir, o: o, room: newRoom(o.FS, dir, o.Reserve), alarm: newAlarm(dir, o.Logger), view: newView()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	folder, err := openFolder(&stopFS{l.room.fs, l.alarm}, dir, true)

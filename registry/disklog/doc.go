@@ -37,7 +37,8 @@
 //	ballast     32 MiB set aside, see below
 //	restored    only in a backup: the log takes a new epoch and removes it
 //
-// The folder is made for its owner alone, as the identity key lies in it.
+// The folder is made for its owner alone, as the identity key lies in its store,
+// and Open takes a store that others may look into from them.
 //
 // # Rows
 //

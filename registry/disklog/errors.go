@@ -21,8 +21,14 @@ func (e *InUseError) Error() string {
 	if e.Holder != "" {
 		by = e.Holder
 	}
-	return fmt.Sprintf("log %s is in use by %s: stop it first, or use another folder", e.Dir, by)
+	return fmt.Sprintf("log %s is in use by %s", e.Dir, by)
 }
+
+// Name is a word for programs.
+func (e *InUseError) Name() string { return "in_use" }
+
+// Hint says what to do.
+func (e *InUseError) Hint() string { return "stop that first, or use another folder" }
 
 // ForeignError says that a folder is not a log's.
 type ForeignError struct {
@@ -32,8 +38,14 @@ type ForeignError struct {
 
 // Error implements error.
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("%s is not a registry's log (%s): name an empty folder, or one that a registry made", e.Dir, e.Reason)
+	return fmt.Sprintf("%s is not a registry's log: %s", e.Dir, e.Reason)
 }
+
+// Name is a word for programs.
+func (e *ForeignError) Name() string { return "foreign_folder" }
+
+// Hint says what to do.
+func (e *ForeignError) Hint() string { return "name an empty folder, or one that a registry made" }
 
 // NewerFormatError says that a later version of this program wrote a folder.
 type NewerFormatError struct {
@@ -43,7 +55,15 @@ type NewerFormatError struct {
 
 // Error implements error.
 func (e *NewerFormatError) Error() string {
-	return fmt.Sprintf("log %s has format %d, and this program knows formats up to %d: upgrade it", e.Dir, e.Have, e.Know)
+	return fmt.Sprintf("log %s has format %d, and this program knows formats up to %d", e.Dir, e.Have, e.Know)
+}
+
+// Name is a word for programs.
+func (e *NewerFormatError) Name() string { return "newer_format" }
+
+// Hint says what to do.
+func (e *NewerFormatError) Hint() string {
+	return "this program is older than the log: upgrade it, or restore a backup from before"
 }
 
 // DamagedError says that a folder, or a part of it, does not hold what was
@@ -55,7 +75,15 @@ type DamagedError struct {
 
 // Error implements error.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("log %s is damaged: %v: look at it with Check, and restore the newest backup; a restored log has a new epoch", e.Dir, e.Err)
+	return fmt.Sprintf("log %s is damaged: %v", e.Dir, e.Err)
+}
+
+// Name is a word for programs.
+func (e *DamagedError) Name() string { return "damaged" }
+
+// Hint says what to do.
+func (e *DamagedError) Hint() string {
+	return "check the folder for all that is wrong, and serve from a copy of the newest backup, which takes a new epoch"
 }
 
 // Unwrap is what was found.
@@ -71,7 +99,12 @@ type FailedError struct {
 
 // Error implements error.
 func (e *FailedError) Error() string {
-	return fmt.Sprintf("log %s failed: %v: mend the disk and restart the registry; acknowledged messages are safe", e.Dir, e.Err)
+	return fmt.Sprintf("log %s failed: %v", e.Dir, e.Err)
+}
+
+// Hint says what to do.
+func (e *FailedError) Hint() string {
+	return "mend the disk and restart the registry; what was acknowledged is safe"
 }
 
 // Unwrap is the disk's error.

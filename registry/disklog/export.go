@@ -203,6 +203,7 @@ func (e *exporter) message(key, row []byte) error {
 // log.
 func Import(dir string, r io.Reader, opts Options) error {
 	o := opts.withDefaults()
+	dir = o.FS.PathJoin(dir) // without a slash behind it
 	if _, err := o.FS.Stat(o.FS.PathJoin(dir, fileFormat)); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("import into %s: there is a log already", dir)
 	}

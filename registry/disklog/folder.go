@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,13 +59,14 @@ func openFolder(fsys vfs.FS, dir string, create bool) (f *folder, err error) {
 			return nil, err
 		}
 	}
+	if create {
+		if err := f.keepPrivate(); err != nil {
+			return nil, err
+		}
+	}
 	f.lock, err = pebble.LockDirectory(f.path(dirStore), fsys)
 	if err != nil {
-		if _, gone := fsys.Stat(f.path(dirStore)); gone != nil {
-			return nil, &DamagedError{dir, gone}
-		}
-		holder, _ := f.read(fileHolder)
-		return nil, &InUseError{Dir: dir, Holder: strings.TrimSpace(string(holder))}
+		return nil, f.notLocked(err)
 	}
 	if f.fresh {
 		if err := f.clear(); err != nil {
@@ -74,6 +76,54 @@ func openFolder(fsys vfs.FS, dir string, create bool) (f *folder, err error) {
 	host, _ := os.Hostname()
 	_ = f.write(fileHolder, fmt.Appendf(nil, "process %d on %s since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339)))
 	return f, nil
+}
+
+// notLocked tells why the folder could not be taken.
+func (f *folder) notLocked(err error) error {
+	if _, gone := f.fs.Stat(f.path(dirStore)); errors.Is(gone, fs.ErrNotExist) {
+		return &DamagedError{f.dir, gone}
+	}
+	// The file that is locked may be somebody else's, or on a disk that is read-only:
+	// then nobody need have it.
+	if file := (*fs.PathError)(nil); errors.As(err, &file) {
+		return fmt.Errorf("log %s: %w", f.dir, err)
+	}
+	holder, _ := f.read(fileHolder)
+	return &InUseError{Dir: f.dir, Holder: strings.TrimSpace(string(holder))}
+}
+
+// keepPrivate lets nobody but the owner into the store, where the identity key
+// lies: the folder may have been made by hand, or copied without its modes.
+func (f *folder) keepPrivate() error {
+	if vfs.Root(f.fs) != vfs.Default {
+		return nil
+	}
+	store := f.path(dirStore)
+	info, err := os.Lstat(store)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the lock tells
+	}
+	if err != nil {
+		return err
+	}
+	// What is left of a store that was not finished is removed. Somebody may have
+	// put a link there, for us to remove other things, or a folder to look into.
+	if f.fresh && (!info.IsDir() || !ownedByUser(info)) {
+		return &ForeignError{f.dir, "its store was made by another user, or is no folder"}
+	}
+	return private(store)
+}
+
+// private takes a folder from all but its owner.
+func private(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o077 == 0 || runtime.GOOS == "windows" {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("%s is open to other users: %w", dir, err)
+	}
+	return nil
 }
 
 // checkFormat makes sure that the folder is a log's, and of a format that this

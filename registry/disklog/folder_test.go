@@ -1,10 +1,13 @@
 package disklog_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -44,7 +47,7 @@ func TestAFolderIsOfOneProcess(t *testing.T) {
 	require.Contains(t, inUse.Holder, fmt.Sprint("process ", os.Getpid()))
 	_, err = disklog.Check(dir, disklog.Options{})
 	require.ErrorAs(t, err, &inUse)
-	require.ErrorContains(t, err, "stop it first")
+	require.ErrorContains(t, err, "in use by process")
 
 	closeLog(t, l)
 	again := openLog(t, dir, disklog.Options{})
@@ -86,7 +89,7 @@ func TestNewerFormatsAreRefused(t *testing.T) {
 	var newer *disklog.NewerFormatError
 	require.ErrorAs(t, err, &newer)
 	require.Equal(t, 2, newer.Have)
-	require.ErrorContains(t, err, "upgrade")
+	require.Contains(t, newer.Hint(), "upgrade")
 }
 
 func TestAKeyIsFollowedByItsSuccessor(t *testing.T) {
@@ -95,7 +98,7 @@ func TestAKeyIsFollowedByItsSuccessor(t *testing.T) {
 	require.Nil(t, l.Key())
 	keys := make([]ed25519.PrivateKey, protocol.MaxSuccessions+3)
 	for i := range keys {
-		keys[i] = ed25519.NewKeyFromSeed([]byte(fmt.Sprintf("%032d", i)))
+		keys[i] = ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", i))
 		require.NoError(t, l.SetKey(keys[i]))
 		require.NoError(t, l.SetKey(keys[i])) // again is nothing new
 		if i%10 == 0 {
@@ -209,7 +212,7 @@ func TestDamageIsToldApart(t *testing.T) {
 		spoil(t, logs[len(logs)-1], int(info.Size()/2))
 		_, err = disklog.Open(dir, disklog.Options{})
 		require.ErrorAs(t, err, &damaged)
-		require.ErrorContains(t, err, "restore the newest backup")
+		require.Contains(t, damaged.Hint(), "newest backup")
 		_, err = disklog.Check(dir, disklog.Options{})
 		require.ErrorAs(t, err, &damaged)
 	})
@@ -278,4 +281,92 @@ func readEverything(l registry.Log, head protocol.Seq) error {
 		}
 	}
 	return nil
+}
+
+// The identity key lies in the store. The folder may have been made by hand, or
+// copied from a backup without its modes.
+func TestAStoreThatOthersMayReadIsTakenFromThem(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean nothing on Windows")
+	}
+	dir := filepath.Join(t.TempDir(), "log")
+	store := filepath.Join(dir, "store")
+	perm := func(path string) os.FileMode {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Mode().Perm()
+	}
+	l := openLog(t, dir, disklog.Options{})
+	backup := filepath.Join(t.TempDir(), "backup")
+	require.NoError(t, l.Backup(backup))
+	require.Equal(t, os.FileMode(0o700), perm(filepath.Join(backup, "store")))
+	closeLog(t, l)
+
+	require.NoError(t, os.Chmod(dir, 0o777))
+	require.NoError(t, os.Chmod(store, 0o777))
+	_, err := disklog.Check(dir, disklog.Options{})
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o777), perm(store), "a check changes nothing")
+	openLog(t, dir, disklog.Options{})
+	require.Equal(t, os.FileMode(0o700), perm(store))
+}
+
+// What is left of a store that was not finished is removed, so it must not be a
+// link to something else.
+func TestAnUnfinishedStoreThatIsALinkIsLeftAlone(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	letter := filepath.Join(other, "letter")
+	require.NoError(t, os.WriteFile(letter, []byte("Dear Sir or Madam"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("pilotgo registry log, format 1, unfinished\n"), 0o600))
+	require.NoError(t, os.Symlink(other, filepath.Join(dir, "store")))
+	_, err := disklog.Open(dir, disklog.Options{})
+	var foreign *disklog.ForeignError
+	require.ErrorAs(t, err, &foreign)
+	require.FileExists(t, letter)
+}
+
+func TestALockThatCannotBeHadIsNotAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	closeLog(t, openLog(t, dir, disklog.Options{}))
+	lock := filepath.Join(dir, "store", "LOCK")
+	require.NoError(t, os.Remove(lock))
+	require.NoError(t, os.Mkdir(lock, 0o700)) // as good as one that may not be written
+	_, err := disklog.Open(dir, disklog.Options{})
+	var inUse *disklog.InUseError
+	require.False(t, errors.As(err, &inUse), "%v", err)
+	var file *os.PathError
+	require.ErrorAs(t, err, &file)
+}
+
+// Shells complete names of folders with a slash.
+func TestASlashBehindAFolderMeansNothing(t *testing.T) {
+	dir := t.TempDir()
+	name := func(s string) string { return filepath.Join(dir, s) + string(filepath.Separator) }
+	l := openLog(t, name("log"), disklog.Options{})
+	do(t, l, newWork(3), 20)
+	require.NoError(t, l.Backup(name("backup")))
+	var out bytes.Buffer
+	require.NoError(t, l.Export(&out))
+	require.NoError(t, os.Mkdir(name("imported"), 0o755))
+	require.NoError(t, disklog.Import(name("imported"), &out, disklog.Options{}))
+	for _, s := range []string{"log", "backup", "imported"} {
+		require.FileExists(t, filepath.Join(dir, s, "format"))
+		require.NoDirExists(t, filepath.Join(dir, s, ".partial"))
+	}
+}
+
+// Each error that a folder can give has a word for programs and says what to do.
+func TestErrorsOfFoldersSayWhatToDo(t *testing.T) {
+	for _, err := range []interface {
+		error
+		Name() string
+		Hint() string
+	}{
+		&disklog.InUseError{Dir: "d"}, &disklog.ForeignError{Dir: "d"}, &disklog.NewerFormatError{Dir: "d"},
+		&disklog.DamagedError{Dir: "d", Err: errors.New("bad")},
+	} {
+		require.NotEmpty(t, err.Name())
+		require.NotEmpty(t, err.Hint())
+		require.NotContains(t, err.Error(), err.Hint())
+	}
 }
