@@ -251,19 +251,26 @@ func (a *app) waitConfig(ctx context.Context, o configWaitOptions, name string) 
 	if o.share == 0 {
 		return usagef("--share is above 0")
 	}
-	return a.onSwarm(ctx, o.connection, name, func(ctx context.Context, s *swarm) error {
-		clear := a.showProgress(ctx, s, o)
-		c, err := s.WaitFor(ctx, o.version, float64(o.share), o.measuring.options())
-		clear()
-		if errors.Is(err, context.DeadlineExceeded) && c.Version != 0 {
-			return below(c, float64(o.share), fmt.Sprintf(" after %v", o.timeout))
-		}
-		if err != nil {
-			return err
-		}
-		return a.print(complianceFields(name, c), func(w *bufio.Writer) {
-			fmt.Fprintf(w, "%s run version %d of %s\n", shareText(c), c.Version, name)
-		})
+	ctx, cancel := bounded(ctx, o.timeout)
+	defer cancel()
+	at := o.connection
+	at.timeout = connectPatience // an hour of waiting is for agents
+	s, err := a.openStream(ctx, at, name)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	clear := a.showProgress(ctx, s, o)
+	c, err := s.WaitFor(ctx, o.version, float64(o.share), o.measuring.options())
+	clear()
+	if errors.Is(err, context.DeadlineExceeded) && c.Version != 0 {
+		return below(c, float64(o.share), fmt.Sprintf(" after %v", o.timeout))
+	}
+	if err != nil {
+		return err
+	}
+	return a.print(complianceFields(name, c), func(w *bufio.Writer) {
+		fmt.Fprintf(w, "%s run version %d of %s\n", shareText(c), c.Version, name)
 	})
 }
 
