@@ -47,14 +47,25 @@ func (m *Member) ask(ctx context.Context, v View, successor string) error {
 	return err
 }
 
-// known waits until it is known who leads, if anybody does.
+// known waits until it is known who leads, if anybody does: what the history says
+// of an end may not be the last of it.
 func (m *Member) known(ctx context.Context) (View, error) {
-	for o, err := range m.Observe(ctx) {
-		if err != nil || o.Leader != "" || !o.Reason.untold() {
-			return o.View, err
+	for {
+		m.mu.Lock()
+		r, over, err := m.record, m.over, m.ending
+		m.mu.Unlock()
+		switch {
+		case over:
+			return View{}, err
+		case r.seen.Leader != "" || r.connected && !r.seen.Reason.untold():
+			return r.seen.View, nil
+		}
+		select {
+		case <-r.changed:
+		case <-ctx.Done():
+			return View{}, ctx.Err()
 		}
 	}
-	return View{}, ctx.Err()
 }
 
 // deafError is that a leader does not listen to this node. It is also

@@ -86,7 +86,7 @@ const (
 // Member.mu.
 type record struct {
 	seen      Observation
-	changed   chan struct{} // closed when seen changes
+	changed   chan struct{} // closed when seen or connected changes
 	history   []Observation
 	heard     instant // of the leader; never: not yet
 	voids     map[Void]uint64
@@ -124,6 +124,9 @@ func (m *Member) snapshot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, x := &m.record, &m.machine
+	if r.connected != x.caughtUp {
+		r.turn()
+	}
 	r.epoch, r.connected, r.candidate, r.leads = x.epoch, x.caughtUp, x.candidate, m.leads != nil
 }
 
@@ -142,6 +145,11 @@ func (m *Member) show(a showAction) {
 		r.history = slices.Delete(r.history, 0, 1)
 	}
 	r.history = append(r.history, r.seen)
+	r.turn()
+}
+
+// turn wakes those who wait for a change.
+func (r *record) turn() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
