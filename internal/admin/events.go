@@ -146,6 +146,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
+		_ = out.SetWriteDeadline(time.Now().Add(answerPatience))
 		if _, err := w.Write(b); err != nil || out.Flush() != nil {
 			return
 		}

@@ -197,8 +197,8 @@ func (g *gaugeList) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// isGroupTopic reports whether a topic is a group's or a swarm's, which are never
-// left out of the rates.
+// isGroupTopic reports whether a topic is a group's or a swarm's, which have places
+// of their own among the rates.
 func isGroupTopic(topic string) bool {
 	return strings.HasPrefix(topic, "election:") || strings.HasPrefix(topic, "config:")
 }

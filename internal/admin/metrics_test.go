@@ -135,3 +135,22 @@ func TestTheDashboardKnowsTheMetrics(t *testing.T) {
 	}
 	require.NotZero(t, asked)
 }
+
+// Whoever may publish can make topics, also those of groups, and nobody need look
+// at the rates meanwhile.
+func TestRatesOfManyTopicsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics()
+		o := m.Observer()
+		for i := range 30_000 {
+			o.Stored([]*registry.Record{record(fmt.Sprint("t", i), 1), record(fmt.Sprint("election:g", i), 1)}, 0)
+		}
+		require.Len(t, m.Rates(), 20_000)
+		o.Stored([]*registry.Record{record("late", 1)}, 0)
+		require.NotContains(t, m.Rates(), "late")
+		time.Sleep(2 * time.Minute)
+		o.Stored([]*registry.Record{record("late", 1)}, 0)
+		require.Contains(t, m.Rates(), "late")
+		require.Len(t, m.Rates(), 1)
+	})
+}

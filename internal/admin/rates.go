@@ -15,12 +15,14 @@ const (
 )
 
 // rates count messages by topic, in slots of time. Topics beyond the most are not
-// counted until others have been silent for a minute.
+// counted until others have been silent for a minute; those of groups and swarms
+// have as many places again for themselves.
 type rates struct {
 	now func() time.Time
 
 	mu     sync.Mutex
 	topics map[string]*counts
+	swept  int64 // the slot in which silent topics were last forgotten
 }
 
 type counts struct {
@@ -39,7 +41,7 @@ func (r *rates) add(records []*registry.Record) {
 	for _, m := range records {
 		c := r.topics[m.Topic]
 		if c == nil {
-			if len(r.topics) >= maxRated && !isGroupTopic(m.Topic) || m.Topic == "" {
+			if m.Topic == "" || !r.room(m.Topic, at) {
 				continue
 			}
 			c = &counts{slot: at}
@@ -48,6 +50,32 @@ func (r *rates) add(records []*registry.Record) {
 		c.turn(at)
 		c.n[at%slots]++
 	}
+}
+
+// room reports whether another topic can be counted.
+func (r *rates) room(topic string, at int64) bool {
+	most := maxRated
+	if isGroupTopic(topic) {
+		most = 2 * maxRated
+	}
+	if len(r.topics) >= most && r.swept != at {
+		r.swept = at
+		for topic, c := range r.topics {
+			if c.sum(at) == 0 {
+				delete(r.topics, topic)
+			}
+		}
+	}
+	return len(r.topics) < most
+}
+
+// sum is all that was counted, with at as the newest slot.
+func (c *counts) sum(at int64) (sum uint32) {
+	c.turn(at)
+	for _, n := range c.n {
+		sum += n
+	}
+	return sum
 }
 
 // turn makes at the newest slot.
@@ -70,11 +98,7 @@ func (r *rates) perSecond() map[string]float64 {
 	defer r.mu.Unlock()
 	all := make(map[string]float64, len(r.topics))
 	for topic, c := range r.topics {
-		c.turn(at)
-		sum := uint32(0)
-		for _, n := range c.n {
-			sum += n
-		}
+		sum := c.sum(at)
 		if sum == 0 {
 			delete(r.topics, topic)
 			continue

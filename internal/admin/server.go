@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -77,12 +76,12 @@ func (s *Server) routes() {
 	s.guarded("GET /page.css", asset("text/css; charset=utf-8", s.page.css))
 	s.guarded("GET /page.js", asset("text/javascript; charset=utf-8", s.page.js))
 	s.guarded("GET /events", s.hub.ServeHTTP)
-	s.guarded("GET /debug/pprof/", pprof.Index)
+	s.guarded("GET /debug/pprof/", unhurried(pprof.Index))
 	s.guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
-	s.guarded("GET /debug/pprof/profile", pprof.Profile)
+	s.guarded("GET /debug/pprof/profile", unhurried(pprof.Profile))
 	s.guarded("GET /debug/pprof/symbol", pprof.Symbol)
-	s.guarded("GET /debug/pprof/trace", pprof.Trace)
-	s.guarded("POST /backup", s.backup)
+	s.guarded("GET /debug/pprof/trace", unhurried(pprof.Trace))
+	s.guarded("POST /backup", unhurried(s.backup))
 }
 
 // ServeHTTP answers one request.
@@ -92,7 +91,32 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
+	hurry(w, r)
 	s.mux.ServeHTTP(w, r)
+}
+
+// How long a client may take to send a request's body, and to take an answer.
+// Without bounds a few that do neither have all connections for ever.
+const (
+	bodyPatience   = 10 * time.Second
+	answerPatience = 30 * time.Second
+)
+
+func hurry(w http.ResponseWriter, r *http.Request) {
+	limits := http.NewResponseController(w)
+	// They fail for a recorder in a test, which has no deadlines.
+	_ = limits.SetWriteDeadline(time.Now().Add(answerPatience))
+	if r.ContentLength != 0 {
+		_ = limits.SetReadDeadline(time.Now().Add(bodyPatience))
+	}
+}
+
+// unhurried lets an answer take as long as it takes.
+func unhurried(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		h(w, r)
+	}
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
@@ -110,13 +134,14 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	var ask struct{ Folder string }
 	switch err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&ask); {
-	case s.o.Token == "" || r.Header.Get("Authorization") == "":
+	case s.o.Token == "" || !s.shows(r):
 		http.Error(w, "backups are made for who shows the token: serve with one", http.StatusForbidden)
 	case s.o.Backup == nil:
 		http.Error(w, "this store makes no backups of its own: back up what is behind it", http.StatusNotImplemented)
 	case err != nil || !filepath.IsAbs(ask.Folder):
 		http.Error(w, "name the folder by its absolute path", http.StatusBadRequest)
 	default:
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // which was for the body
 		if err := s.o.Backup(ask.Folder); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -150,6 +175,8 @@ func (s *Server) guarded(pattern string, h http.HandlerFunc) {
 		switch {
 		case s.o.Token == "" && !ownName(r.Host):
 			http.Error(w, "without a token only requests for a loopback name are answered", http.StatusForbidden)
+		case fromElsewhere(r):
+			http.Error(w, "pages of other sites are not answered", http.StatusForbidden)
 		case s.o.Token == "" || s.knows(r):
 			h(w, r)
 		case same(r.URL.Query().Get("token"), s.o.Token) && r.URL.Path == "/":
@@ -162,12 +189,30 @@ func (s *Server) guarded(pattern string, h http.HandlerFunc) {
 	})
 }
 
+// knows reports whether a request comes from who has the token, or had it once.
 func (s *Server) knows(r *http.Request) bool {
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return same(token, s.o.Token)
+	if s.shows(r) {
+		return true
 	}
 	c, err := r.Cookie(cookie)
 	return err == nil && same(c.Value, proof(s.o.Token))
+}
+
+// shows reports whether a request has the token itself.
+func (s *Server) shows(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && same(token, s.o.Token)
+}
+
+// fromElsewhere reports whether a page of another site made a browser ask. It
+// could not read the answer, but take up places for streams and profiles. That
+// somebody follows a link to the page is no harm.
+func fromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	return r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }
 
 // proof is what a cookie has in place of the token itself.
@@ -192,15 +237,4 @@ func ownName(host string) bool {
 	}
 	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
 	return err == nil && ip.IsLoopback()
-}
-
-// CheckAddress refuses to serve other machines without a token.
-func CheckAddress(addr net.Addr, token string) error {
-	if a, ok := addr.(*net.TCPAddr); token == "" && (!ok || !a.IP.IsLoopback()) {
-		return fmt.Errorf("%v is not a loopback address: set a token for it", addr)
-	}
-	if len(token) > 0 && len(token) < 16 {
-		return errors.New("a token has at least 16 characters")
-	}
-	return nil
 }

@@ -1,9 +1,11 @@
 package admin_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -266,10 +268,119 @@ func TestABackupNeedsTheTokenItself(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, ask(serve(t, admin.Options{Backup: backup}), `{"folder":"/b"}`, bearer), "no token is set")
 	assert.Equal(t, http.StatusUnauthorized, ask(guarded, `{"folder":"/b"}`))
 	assert.Equal(t, http.StatusForbidden, ask(guarded, `{"folder":"/b"}`, func(r *http.Request) { r.AddCookie(cookies[0]) }), "a cookie comes with what other pages ask")
+	assert.Equal(t, http.StatusForbidden, ask(guarded, `{"folder":"/b"}`, func(r *http.Request) {
+		r.AddCookie(cookies[0])
+		r.Header.Set("Authorization", "Basic eDp5")
+	}), "something is not the token")
 	assert.Equal(t, http.StatusBadRequest, ask(guarded, `{"folder":"b"}`, bearer))
 	assert.Equal(t, http.StatusBadRequest, ask(guarded, `{`, bearer))
 	assert.Equal(t, http.StatusNotImplemented, ask(serve(t, admin.Options{Token: token}), `{"folder":"/b"}`, bearer))
 	require.Empty(t, made)
 	assert.Equal(t, http.StatusCreated, ask(guarded, `{"folder":"/b"}`, bearer))
 	assert.Equal(t, []string{"/b"}, made)
+}
+
+// What a page of another site asks through a browser it cannot read, but it would
+// take up streams and profiles. Old browsers and programs do not say.
+func TestPagesOfOtherSitesAreNotAnswered(t *testing.T) {
+	s := serve(t, admin.Options{})
+	from := func(site, mode string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", site)
+			r.Header.Set("Sec-Fetch-Mode", mode)
+		}
+	}
+	for _, site := range []string{"cross-site", "same-site"} {
+		for _, path := range []string{"/", "/events", "/metrics", "/debug/pprof/trace"} {
+			assert.Equal(t, http.StatusForbidden, get(s, path, from(site, "no-cors")).Code, "%s %s", site, path)
+		}
+		assert.Equal(t, http.StatusForbidden, get(s, "/debug/pprof/", from(site, "navigate")).Code)
+		assert.Equal(t, http.StatusOK, get(s, "/", from(site, "navigate")).Code, "a link to the page")
+		assert.Equal(t, http.StatusOK, get(s, "/healthz", from(site, "no-cors")).Code)
+	}
+	assert.Equal(t, http.StatusOK, get(s, "/page.js", from("same-origin", "no-cors")).Code)
+	assert.Equal(t, http.StatusOK, get(s, "/", from("none", "navigate")).Code)
+}
+
+// pipes is a listener whose connections are in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9003} }
+
+// overPipes serves connections until the test ends.
+func overPipes(t *testing.T, h http.Handler) (dial func() net.Conn) {
+	t.Helper()
+	l := make(pipes)
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		close(l)
+		assert.ErrorIs(t, <-ended, net.ErrClosed)
+		s.Close()
+	})
+	return func() net.Conn {
+		ours, theirs := net.Pipe()
+		l <- theirs
+		t.Cleanup(func() { ours.Close() })
+		return ours
+	}
+}
+
+func TestWhoSendsNoBodyLosesTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := overPipes(t, serve(t, admin.Options{Token: "correct horse battery"}))()
+		io.WriteString(c, "POST /backup HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+		began := time.Now()
+		answer, err := io.ReadAll(c)
+		require.NoError(t, err)
+		assert.Contains(t, string(answer), " 401 ")
+		assert.LessOrEqual(t, time.Since(began), 11*time.Second)
+	})
+}
+
+func TestWhoTakesNoAnswerLosesTheConnection(t *testing.T) {
+	for _, path := range []string{"/", "/events"} {
+		t.Run(path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var term atomic.Uint64
+				s := serve(t, admin.Options{Snapshot: func() *admin.Snapshot {
+					now := sample()
+					now.Groups[0].Term = term.Add(1)
+					return now
+				}})
+				c := overPipes(t, s)()
+				io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+				time.Sleep(31 * time.Second)
+				synctest.Wait()
+				_, err := io.ReadAll(c)
+				require.NoError(t, err, "it has ended")
+			})
+		})
+	}
+}
+
+// A stream ends only if what it brings is not taken.
+func TestAStreamThatIsReadGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := overPipes(t, serve(t, admin.Options{}))()
+		go io.WriteString(c, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		lines := bufio.NewScanner(c)
+		began, alive := time.Now(), 0
+		for alive < 20 && lines.Scan() {
+			if lines.Text() == ": still here" {
+				alive++
+			}
+		}
+		require.NoError(t, lines.Err())
+		assert.Equal(t, 5*time.Minute, time.Since(began).Round(time.Second))
+	})
 }

@@ -101,43 +101,76 @@ func (w *Watcher) run() {
 func (w *Watcher) find() {
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
-	for _, kind := range []struct {
-		prefix string
-		add    func(context.Context, string) error
-		had    func(string) bool
-		most   int
-		beyond *int
-	}{
-		{"election:", w.addGroup, func(name string) bool { return w.groups[name] != nil }, maxGroups, &w.beyond[0]},
-		{"config:", w.addSwarm, func(name string) bool { return w.swarms[name] != nil }, maxSwarms, &w.beyond[1]},
-	} {
-		n := 0
-		for topic, err := range w.o.Conn.Topics(ctx, kind.prefix+"*") {
-			if err != nil {
-				w.o.Logger.Debug("looking for "+kind.prefix+"*", "err", err)
-				break
-			}
-			name := strings.TrimPrefix(topic.Name, kind.prefix)
-			if strings.Contains(name, ":") { // config:status:SWARM
-				continue
-			}
-			if n++; n > kind.most {
-				continue
-			}
-			w.mu.Lock()
-			had := kind.had(name)
-			w.mu.Unlock()
-			if had {
-				continue
-			}
-			if err := kind.add(ctx, name); err != nil {
-				w.o.Logger.Debug("looking at "+topic.Name, "err", err)
-			}
+	w.findIn(ctx, "election:", maxGroups, &w.beyond[0], w.addGroup, w.keepGroups)
+	w.findIn(ctx, "config:", maxSwarms, &w.beyond[1], w.addSwarm, w.keepSwarms)
+}
+
+// findIn lists the topics of a prefix. keep is told the names that are looked at
+// and ought to be, and returns those that are not looked at yet, which add begins
+// to look at.
+func (w *Watcher) findIn(ctx context.Context, prefix string, most int, beyond *int, add func(context.Context, string) error, keep func([]string) []string) {
+	var names []string
+	more := 0
+	for topic, err := range w.o.Conn.Topics(ctx, prefix+"*") {
+		if err != nil {
+			w.o.Logger.Debug("looking for "+prefix+"*", "err", err)
+			return
 		}
-		w.mu.Lock()
-		*kind.beyond = max(0, n-kind.most)
-		w.mu.Unlock()
+		name := strings.TrimPrefix(topic.Name, prefix)
+		switch {
+		case strings.Contains(name, ":"): // config:status:SWARM
+		case len(names) < most:
+			names = append(names, name)
+		default:
+			more++
+		}
 	}
+	w.mu.Lock()
+	*beyond = more
+	w.mu.Unlock()
+	for _, name := range keep(names) {
+		if err := add(ctx, name); err != nil {
+			w.o.Logger.Debug("looking at "+prefix+name, "err", err)
+		}
+	}
+}
+
+// keepGroups stops looking at all groups but these: those whose messages are gone
+// would use up the subscriptions of the connection.
+func (w *Watcher) keepGroups(names []string) (missing []string) {
+	w.mu.Lock()
+	missing, gone := compare(w.groups, names)
+	w.mu.Unlock()
+	for _, m := range gone {
+		m.Close()
+	}
+	return missing
+}
+
+func (w *Watcher) keepSwarms(names []string) (missing []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	missing, _ = compare(w.swarms, names)
+	return missing
+}
+
+// compare takes what has none of the names out of a map, and finds the names that
+// it has not.
+func compare[T any](have map[string]T, names []string) (missing []string, gone []T) {
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
+		if _, ok := have[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	for name, x := range have {
+		if !wanted[name] {
+			gone = append(gone, x)
+			delete(have, name)
+		}
+	}
+	return missing, gone
 }
 
 // addGroup observes a group. How fast it is meant to be is not known here, so a

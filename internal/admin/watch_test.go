@@ -156,3 +156,30 @@ func TestASwarmIsSeenWithItsAgents(t *testing.T) {
 		assert.Equal(t, "no port", pool.Agents[0].Error)
 	})
 }
+
+// Groups come and go; those that are gone do not stay on the page, nor use up the
+// subscriptions of its connection.
+func TestGroupsThatAreGoneAreNotLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := fakeregistry.New(t, fakeregistry.Options{})
+		w := watch(t, reg)
+		agent := dial(t, reg, "agent")
+		for _, topic := range []string{"election:old", "config:old"} {
+			_, err := agent.PublishTo(t.Context(), topic, []byte("{}"))
+			require.NoError(t, err)
+		}
+		time.Sleep(6 * time.Second)
+		s := w.Snapshot()
+		require.Len(t, s.Groups, 1)
+		require.Len(t, s.Swarms, 1)
+		with := s.Registry.Readers
+
+		require.NoError(t, agent.PurgeTopic(t.Context(), "election:old", 0))
+		require.NoError(t, agent.PurgeTopic(t.Context(), "config:old", 0))
+		time.Sleep(6 * time.Second)
+		s = w.Snapshot()
+		assert.Empty(t, s.Groups)
+		assert.Empty(t, s.Swarms)
+		assert.Less(t, s.Registry.Readers, with)
+	})
+}
