@@ -85,7 +85,10 @@ func (p *process) start() {
 	require.NoError(p.t, err)
 	require.NoError(p.t, p.cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(p.t, err, "the registry ended: %s", p.stderr.String())
+	if err != nil {
+		p.cmd.Wait() // or it may still be saying something
+		require.NoError(p.t, err, "the registry ended: %s", p.stderr.String())
+	}
 	require.Equal(p.t, p.addr+"\n", line)
 }
 
