@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"strconv"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -98,9 +97,9 @@ func (f *File) repair(ctx context.Context, have copies) error {
 // adopt takes over the version that the copies are of, if that is another than
 // the state knows of and nobody but a script can have written it.
 func (f *File) adopt(ctx context.Context, have copies) error {
-	n, err := strconv.ParseUint(string(bytes.TrimSpace(have.Version)), 10, 64)
+	n := version(bytes.TrimSpace(have.Version))
 	s := f.store.fileState
-	if err != nil || n == 0 || have.Content == nil || n == s.current() || s.Next != nil && n == s.Next.Version {
+	if n == 0 || have.Content == nil || n == s.current() || s.Next != nil && n == s.Next.Version {
 		return nil
 	}
 	d, err := f.retained(ctx, n)

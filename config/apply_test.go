@@ -545,6 +545,20 @@ func TestNoAnswerAboutAVersionChangesNothing(t *testing.T) {
 	wantFiles(t, dir, "{}", "1\n")
 }
 
+// Nobody is asked for a version that cannot be.
+func TestAVersionFileThatMakesNoSense(t *testing.T) {
+	dir := t.TempDir()
+	f := openFileIn(t, config.FileOptions{Retained: func(context.Context, uint64) (*config.Document, error) {
+		return nil, protocol.Errorf(protocol.ErrInvalid, "no version")
+	}}, dir)
+	require.NoError(t, f.Apply(t.Context(), document(t, 1, one)))
+	for _, version := range []string{"9007199254740992", "18446744073709551615", "99999999999999999999", "-1", "1e3", "\x00"} {
+		spoil(t, dir, "{}", version)
+		wantCurrent(t, f, 1, one)
+		wantFiles(t, dir, one, "1\n")
+	}
+}
+
 func TestWithoutAVersionFile(t *testing.T) {
 	dir := t.TempDir()
 	f := openFileIn(t, config.FileOptions{VersionFile: config.NoVersionFile}, dir)

@@ -80,17 +80,12 @@ func (v *kept) same(d *Document) bool {
 // error, since nothing that is lost may look like nothing that was there.
 func openStore(path, swarm string) (*store, error) {
 	s := &store{path: path, fileState: fileState{Format: storeFormat, Swarm: swarm}}
-	f, err := os.Open(path)
+	b, err := readRegular(path, maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
 	if err != nil {
-		return nil, fileError(path, err)
-	}
-	defer f.Close()
-	b, err := readAtMost(f, maxState)
-	if err != nil {
-		return nil, fileError(path, err)
+		return nil, err
 	}
 	if s.fileState, err = parseState(b, swarm); err != nil {
 		return nil, &FileError{Code: protocol.CodeOf(err), Path: path, Err: err, hint: hintState}
@@ -119,9 +114,18 @@ func parseState(b []byte, swarm string) (s fileState, err error) {
 	case s.Swarm != swarm:
 		return s, protocol.Errorf(protocol.ErrConflict, "it is of the swarm %q", s.Swarm)
 	}
+	if s.Highest > protocol.MaxTerm { // nothing could ever be above it
+		return s, protocol.Errorf(protocol.ErrMalformed, "no version can be %d, the highest", s.Highest)
+	}
 	for _, v := range []*kept{s.Current, s.Previous, s.Next} {
-		if v != nil && (v.Digest != DigestOf(v.Config).String() || v.Version == 0) {
+		if v == nil {
+			continue
+		}
+		if v.Digest != DigestOf(v.Config).String() {
 			return s, protocol.Errorf(protocol.ErrMalformed, "version %d does not have the digest %s", v.Version, v.Digest)
+		}
+		if v.Version == 0 || v.Version > protocol.MaxTerm {
+			return s, protocol.Errorf(protocol.ErrMalformed, "no version can be %d", v.Version)
 		}
 	}
 	return s, nil

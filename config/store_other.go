@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-const noFollow = 0
+const plainly = 0
 
 func isFull(error) bool { return false }
 
@@ -17,6 +17,6 @@ func isBadPath(error) bool { return false }
 
 func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
-func trustLink(string, fs.FileInfo) error { return nil }
+func trust(string, fs.FileInfo) error { return nil }
 
 func isUnsyncable(error) bool { return false }

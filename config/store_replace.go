@@ -50,11 +50,13 @@ func write(path string, content []byte, mode fs.FileMode, old fs.FileInfo) (*sta
 	return s, nil
 }
 
-// checkRegular refuses to replace what is no file.
+// checkRegular refuses what is no file, or perhaps a stranger's.
 func checkRegular(path string, old fs.FileInfo) error {
 	switch {
-	case old == nil || old.Mode().IsRegular():
+	case old == nil:
 		return nil
+	case old.Mode().IsRegular():
+		return fileError(path, trust(path, old))
 	case old.IsDir():
 		return fileErrorf(protocol.ErrConflict, path, "name a file, not a folder", "is a folder")
 	}
@@ -193,7 +195,7 @@ func followOnce(path string) (string, error) {
 		return path, nil
 	}
 	if err == nil {
-		err = trustLink(path, info)
+		err = trust(path, info)
 	}
 	if err != nil {
 		return "", fileError(path, err)
@@ -214,25 +216,38 @@ func followOnce(path string) (string, error) {
 // readFile reads a target as it is; nil where there is none. It does not follow
 // symlinks, and reads no more than a document can have.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
+	b, err := readRegular(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if b == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// readRegular reads a file, and neither a symlink nor a pipe, whatever was there a
+// moment ago.
+func readRegular(path string, most int) ([]byte, error) {
+	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
 	if err := checkRegular(path, info); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|plainly, 0)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
 	defer f.Close()
-	b, err := readAtMost(f, maxFile)
-	if b == nil {
-		b = []byte{}
+	if info, err = f.Stat(); err != nil {
+		return nil, fileError(path, err)
 	}
+	if err := checkRegular(path, info); err != nil {
+		return nil, err
+	}
+	b, err := readAtMost(f, most)
 	return b, fileError(path, err)
 }
 

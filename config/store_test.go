@@ -109,6 +109,66 @@ func TestSymlinkOfAStranger(t *testing.T) {
 	require.Equal(t, "precious", string(got))
 }
 
+// A file of a stranger there would stay his, and so would its content.
+func TestTargetOfAStranger(t *testing.T) {
+	testenv.Need(t, "root", os.Geteuid() == 0, "only root can make a file of another user's")
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o777|fs.ModeSticky))
+	o := config.FileOptions{Swarm: "a", Target: filepath.Join(dir, "app.json"), State: filepath.Join(t.TempDir(), "state")}
+	for _, name := range []string{"app.json", "app-version.txt"} {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte("1"), 0o666))
+		require.NoError(t, os.Chown(file, 1234, 1234))
+		_, err := config.OpenFile(o)
+		require.ErrorIs(t, err, protocol.ErrDenied)
+		require.ErrorContains(t, err, name+": it is of user 1234, in a folder for all")
+		require.NoError(t, os.Remove(file))
+	}
+	f, err := config.OpenFile(o)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Apply(t.Context(), document(t, 1, one)))
+	require.NoError(t, os.Chown(filepath.Join(dir, "app.json"), 1234, 1234))
+	require.ErrorIs(t, f.Apply(t.Context(), document(t, 2, two)), protocol.ErrDenied)
+}
+
+// A named pipe in the place of a file of ours is no reason to wait.
+func TestPipesHoldUpNothing(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "state"), 0o700))
+	state := filepath.Join(dir, "state", "app.json")
+	require.NoError(t, syscall.Mkfifo(state, 0o600))
+	_, err := config.OpenFile(place(config.FileOptions{}, dir))
+	require.ErrorIs(t, err, protocol.ErrConflict)
+	require.NoError(t, os.Remove(state))
+
+	lock := filepath.Join(dir, ".app.json.lock")
+	require.NoError(t, os.Remove(lock))
+	require.NoError(t, syscall.Mkfifo(lock, 0o600))
+	openFileIn(t, config.FileOptions{}, dir)
+	_, err = config.OpenFile(place(config.FileOptions{State: filepath.Join(dir, "other")}, dir))
+	var locked *config.LockedError
+	require.ErrorAs(t, err, &locked)
+	require.Zero(t, locked.Holder)
+}
+
+// A state is found behind a symlink, which stays.
+func TestStateBehindASymlink(t *testing.T) {
+	dir, far := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "state"), 0o700))
+	link := filepath.Join(dir, "state", "app.json")
+	require.NoError(t, os.WriteFile(filepath.Join(far, "real.json"), []byte(`{"format":1,"swarm":"workers"}`), 0o600))
+	require.NoError(t, os.Symlink(filepath.Join(far, "real.json"), link))
+	f := openFileIn(t, config.FileOptions{}, dir)
+	require.NoError(t, f.Apply(t.Context(), document(t, 1, one)))
+	require.NoError(t, f.Close())
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&fs.ModeSymlink)
+	wantCurrent(t, openFileIn(t, config.FileOptions{}, dir), 1, one)
+	wantClean(t, far)
+}
+
 func TestTargetsThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o755))
@@ -188,6 +248,8 @@ func TestStateThatCannotBeRead(t *testing.T) {
 		"newer":        {strings.Replace(string(good), `"format":1`, `"format":2`, 1), protocol.ErrVersion},
 		"other swarm":  {strings.Replace(string(good), "workers", "walkers", 1), protocol.ErrConflict},
 		"other digest": {strings.Replace(string(good), "sha256:", "sha256:0", 1), protocol.ErrMalformed},
+		"version":      {strings.Replace(string(good), `"version":1`, `"version":9007199254740992`, 1), protocol.ErrMalformed},
+		"highest":      {strings.Replace(string(good), `"highest":1`, `"highest":9007199254740992`, 1), protocol.ErrMalformed},
 		"no version":   {strings.Replace(string(good), `"version":1`, `"version":0`, 1), protocol.ErrMalformed},
 	} {
 		require.NotEqual(t, string(good), test.text, name)

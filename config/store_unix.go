@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-const noFollow = syscall.O_NOFOLLOW
+// plainly opens no symlink, and does not wait at a named pipe.
+const plainly = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
@@ -53,18 +54,19 @@ func keepOwner(f *os.File, old fs.FileInfo) error {
 	return nil
 }
 
-// trustLink refuses a symlink that a stranger may have left in a folder for all,
-// such as /tmp, as the Linux kernel does: it would choose the file to write.
-func trustLink(path string, link fs.FileInfo) error {
+// trust refuses a file or symlink that a stranger may have left in a folder for all,
+// such as /tmp, as the Linux kernel does. A symlink would choose the file to write;
+// a file would keep its owner, who could change it ever after.
+func trust(path string, info fs.FileInfo) error {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	d, ok := dir.Sys().(*syscall.Stat_t)
-	l, is := link.Sys().(*syscall.Stat_t)
+	f, is := info.Sys().(*syscall.Stat_t)
 	open := dir.Mode()&fs.ModeSticky != 0 && dir.Mode().Perm()&0o002 != 0
-	if ok && is && open && l.Uid != d.Uid && int(l.Uid) != os.Geteuid() {
-		return fmt.Errorf("a symlink of user %d in a folder for all: %w", l.Uid, fs.ErrPermission)
+	if ok && is && open && f.Uid != d.Uid && int(f.Uid) != os.Geteuid() {
+		return fmt.Errorf("it is of user %d, in a folder for all: %w", f.Uid, fs.ErrPermission)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-const noFollow = 0
+const plainly = 0
 
 func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
@@ -24,6 +24,6 @@ func isBadPath(err error) bool {
 // keepOwner does nothing: here a file has the access of its folder.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
-func trustLink(string, fs.FileInfo) error { return nil }
+func trust(string, fs.FileInfo) error { return nil }
 
 func isUnsyncable(error) bool { return false }
