@@ -214,7 +214,7 @@ func TestADiskThatRefusesAWriteEndsTheRegistry(t *testing.T) {
 			require.Equal(t, 1, code)
 			require.Contains(t, said, "log "+disk.store+" failed")
 			require.Contains(t, said, test.says)
-			require.Contains(t, said, "acknowledged messages are safe")
+			require.Contains(t, said, "what was acknowledged is safe")
 
 			disk.mend()
 			p.start()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -160,7 +161,7 @@ func whileItLives(ctx context.Context, store extras.Store) (context.Context, con
 func logFailed(err error) error {
 	return &failure{
 		code: codeIO, message: err.Error(), exit: exitError, cause: err,
-		hint: "what is under a supervisor comes back by itself; if it fails again look at the disk, its mount and its space",
+		hint: cmp.Or(hintOf(err), "look at the disk, its mount and its space") + "; a supervisor restarts it by itself",
 	}
 }
 
