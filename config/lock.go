@@ -71,9 +71,9 @@ func lock(path, swarm string) (*os.File, error) {
 // be read, and locked all the same. It follows no symlink: in a folder for all that
 // could lead anywhere.
 func openLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|plainly, 0o644)
+	f, err := openPlain(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if errors.Is(err, fs.ErrPermission) || err != nil && isReadOnly(err) {
-		if f, err := os.OpenFile(path, os.O_RDONLY|plainly, 0); err == nil {
+		if f, err := openPlain(path, os.O_RDONLY, 0); err == nil {
 			return f, nil
 		}
 	}
@@ -111,7 +111,7 @@ func sign(f *os.File, path, swarm string) {
 }
 
 func holderOf(path string) (h Holder) {
-	f, err := os.OpenFile(holderPath(path), os.O_RDONLY|plainly, 0)
+	f, err := openPlain(holderPath(path), os.O_RDONLY, 0)
 	if err != nil {
 		return h
 	}

@@ -48,10 +48,11 @@ func (e *FileError) Hint() string {
 	}
 }
 
-// fileError types an error of the system about path; nil is nil.
+// fileError types an error of the system about path; nil is nil, and what is typed
+// already stays.
 func fileError(path string, err error) error {
-	if err == nil {
-		return nil
+	if typed := new(FileError); err == nil || errors.As(err, &typed) {
+		return err
 	}
 	return &FileError{Code: codeOfFile(err, protocol.ErrInternal), Path: path, Err: err}
 }

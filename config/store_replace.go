@@ -52,15 +52,41 @@ func write(path string, content []byte, mode fs.FileMode, old fs.FileInfo) (*sta
 
 // checkRegular refuses what is no file, or perhaps a stranger's.
 func checkRegular(path string, old fs.FileInfo) error {
-	switch {
-	case old == nil:
+	if old == nil {
 		return nil
+	}
+	if err := checkKind(path, old); err != nil {
+		return err
+	}
+	return fileError(path, trust(path, old))
+}
+
+func checkKind(path string, old fs.FileInfo) error {
+	switch {
 	case old.Mode().IsRegular():
-		return fileError(path, trust(path, old))
+		return nil
 	case old.IsDir():
 		return fileErrorf(protocol.ErrConflict, path, "name a file, not a folder", "is a folder")
 	}
 	return fileErrorf(protocol.ErrConflict, path, "name a regular file", "is no regular file (%v)", old.Mode().Type())
+}
+
+// openPlain opens a file, and neither a symlink nor a pipe, whatever was there a
+// moment ago. The error is not typed where it is the system's.
+func openPlain(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|plainly, mode)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkKind(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // fill writes the temporary file.
@@ -226,8 +252,7 @@ func readFile(path string) ([]byte, error) {
 	return b, err
 }
 
-// readRegular reads a file, and neither a symlink nor a pipe, whatever was there a
-// moment ago.
+// readRegular reads a file that is no symlink, nor perhaps a stranger's.
 func readRegular(path string, most int) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -236,17 +261,11 @@ func readRegular(path string, most int) ([]byte, error) {
 	if err := checkRegular(path, info); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|plainly, 0)
+	f, err := openPlain(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, fileError(path, err)
-	}
-	if err := checkRegular(path, info); err != nil {
-		return nil, err
-	}
 	b, err := readAtMost(f, most)
 	return b, fileError(path, err)
 }

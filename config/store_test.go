@@ -145,11 +145,9 @@ func TestPipesHoldUpNothing(t *testing.T) {
 	lock := filepath.Join(dir, ".app.json.lock")
 	require.NoError(t, os.Remove(lock))
 	require.NoError(t, syscall.Mkfifo(lock, 0o600))
-	openFileIn(t, config.FileOptions{}, dir)
-	_, err = config.OpenFile(place(config.FileOptions{State: filepath.Join(dir, "other")}, dir))
-	var locked *config.LockedError
-	require.ErrorAs(t, err, &locked)
-	require.Zero(t, locked.Holder)
+	_, err = config.OpenFile(place(config.FileOptions{}, dir))
+	require.ErrorIs(t, err, protocol.ErrConflict)
+	require.ErrorContains(t, err, "is no regular file")
 }
 
 // A state is found behind a symlink, which stays.
