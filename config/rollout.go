@@ -334,8 +334,14 @@ func (s *Swarm) rollBack(ctx context.Context, r rolling, o *RolloutOptions, only
 	return published, nil
 }
 
-// note writes how a rollout ended, for those who look. The log says it anyway.
+// noteWait is how long an end waits for its note.
+const noteWait = 2 * time.Second
+
+// note writes how a rollout ended, for those who look. The log says it anyway, so
+// an answer that is lost must not hide that it did end.
 func (s *Swarm) note(ctx context.Context, p *Progress, f client.FenceState, o *RolloutOptions) {
+	ctx, cancel := context.WithTimeout(ctx, noteWait)
+	defer cancel()
 	if err := s.write(ctx, p, f, o); err != nil {
 		s.o.Logger.Warn("end of rollout was not noted", "swarm", s.name, "version", p.Version, "error", err)
 	}

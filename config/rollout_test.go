@@ -525,7 +525,7 @@ func TestAPauseHoldsUpTheEnd(t *testing.T) {
 						return nil
 					}
 				})
-				_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 0.5, Steps: []float64{1}}, config.PublishOptions{Version: 2})
+				_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 0.5, Steps: []float64{1}, Bake: time.Minute}, config.PublishOptions{Version: 2})
 				require.NoError(t, err)
 				paused := false
 				slow := before{dial(t, reg, "driver"), topic, func() {
@@ -535,7 +535,7 @@ func TestAPauseHoldsUpTheEnd(t *testing.T) {
 					}
 				}}
 				d := drive(t, openSwarm(t, slow), config.DriveOptions{})
-				pass(2 * time.Hour)
+				pass(5 * time.Minute)
 				require.True(t, paused)
 				require.Equal(t, []uint64{1}, updates(reg))
 				require.Equal(t, config.RolloutPaused, rollout(t, s).State)
