@@ -168,7 +168,7 @@ type waiter struct {
 	*tally
 	caughtUp bool
 	members  map[protocol.NodeID]bool // nil: all that were heard
-	running  map[protocol.NodeID]bool // those of them that have the version, stale or not
+	running  map[protocol.NodeID]bool // those of them that have the version, by their last report
 }
 
 func (w *waiter) begin() {
@@ -188,7 +188,18 @@ func (w *waiter) enough() bool {
 	if w.members == nil {
 		all = len(w.agents)
 	}
-	return w.caughtUp && float64(len(w.running)) >= w.share*float64(all)-0.5
+	return w.caughtUp && all > 0 && float64(len(w.running))/float64(all) >= w.share
+}
+
+// recount leaves out those that have the version and do not count, so that not
+// each report of a large swarm is measured because of them.
+func (w *waiter) recount(c *Compliance) {
+	clear(w.running)
+	for i := range c.Agents {
+		if c.Agents[i].State == StateApplied {
+			w.running[c.Agents[i].Node] = true
+		}
+	}
 }
 
 func (w *waiter) run(ctx context.Context, s *Swarm) (Compliance, error) {
@@ -204,9 +215,11 @@ func (w *waiter) run(ctx context.Context, s *Swarm) (Compliance, error) {
 			return w.measured(), err
 		}
 		if w.take(item); w.enough() {
-			if c := w.measured(); c.Share >= w.share {
+			c := w.measured()
+			if c.Share >= w.share {
 				return c, nil
 			}
+			w.recount(&c)
 		}
 	}
 }
