@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // DifferenceKind is what differs.
@@ -161,5 +160,5 @@ func alike(a, b []byte) bool {
 
 // pointer is a name as a step of a JSON Pointer.
 func pointer(name string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return "/" + escape.Replace(name)
 }

@@ -80,7 +80,7 @@ func (o *FollowOptions) validate(self client.Self) error {
 // validates, applies and reports.
 //
 // At first it goes to the latest version, not through all before it. A version
-// that a validator refuses, or a with an error that is ErrInvalid, changes nothing;
+// that a validator refuses, or an Apply whose error is ErrInvalid, changes nothing;
 // one that cannot be applied is tried again; a newer one supersedes either. A panic
 // of a validator refuses, one of Apply is an error. Versions of a rollout are
 // applied once it reaches this agent. A version is never given up for a lower one,

@@ -217,8 +217,7 @@ func splitPointer(p string) ([]string, error) {
 func joinPointer(names []string) string {
 	var b strings.Builder
 	for _, n := range names {
-		b.WriteByte('/')
-		b.WriteString(escape.Replace(n))
+		b.WriteString(pointer(n))
 	}
 	return b.String()
 }
