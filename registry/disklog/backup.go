@@ -28,7 +28,7 @@ func (l *Log) Backup(dir string) error {
 	fsys := l.folder.fs
 	dir = fsys.PathJoin(dir) // without a slash behind it
 	if _, err := fsys.Stat(dir); err == nil {
-		return fmt.Errorf("backup to %s: there is something already", dir)
+		return fmt.Errorf("backup to %s: there is something already; name a folder that is not there yet", dir)
 	}
 	f := &folder{fs: fsys, dir: dir + partial}
 	err = l.backup(f)
