@@ -96,7 +96,7 @@ func TestACandidateThatWasAwayStandsAgain(t *testing.T) {
 func TestOldMessagesDoNotDecide(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		dead := func(payload string) fakeregistry.Raw {
-			return fakeregistry.Raw{From: "z", Topic: topic, Payload: []byte(fmt.Sprintf(payload, id("z")))}
+			return fakeregistry.Raw{From: "z", Topic: topic, Payload: fmt.Appendf(nil, payload, id("z"))}
 		}
 		_, err := reg.Inject(t.Context(), dead(`{"type":"election","candidate":"%s","priority":9000000000000,"term":3}`))
 		require.NoError(t, err)
