@@ -58,7 +58,7 @@ func (a *app) fake(ctx context.Context, o fakeOptions) error {
 	}
 	r, err := fakeregistry.Start(fakeregistry.Options{Addr: o.listen, Latency: o.latency, Seed: o.seed})
 	if err != nil {
-		return listenError(o.listen, err)
+		return listenError("--listen", o.listen, err)
 	}
 	defer r.Close()
 	where := whereabouts{Address: r.Addr(), Fingerprint: r.Fingerprint(), Store: "fake"}

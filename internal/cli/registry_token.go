@@ -28,7 +28,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 is used up: hand it on like a password. It tells by which key to know the registry,
 which itself keeps only a hash, so it is printed now and never again.
 
-Joining takes it once: PILOTGO_TOKEN=TOKEN pilotgo info --host HOST. The node's key is
+Joining takes it once: PILOTGO_TOKEN=TOKEN pilotgo registry info HOST. The node's key is
 known from then on.`,
 		Example: `  TOKEN=$(pilotgo registry token create --host 10.0.0.7)
   pilotgo registry token create --uses 0 --expires 30d --label worker --note 'batch machines'`,

@@ -107,7 +107,7 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	defer r.Close()
 	addr, err := r.Listen(o.listen)
 	if err != nil {
-		return listenError(o.listen, err)
+		return listenError("--listen", o.listen, err)
 	}
 	where := whereabouts{
 		Address: addr.String(), Fingerprint: link.Fingerprint(options.Key.Public().(ed25519.PublicKey)),
@@ -187,17 +187,19 @@ func (a *app) serveLogger(level string) (*slog.Logger, error) {
 // drainPatience is how long what is under way may take to end.
 const drainPatience = 5 * time.Second
 
-func listenError(listen string, err error) error {
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("listen at %s: %w", listen, err)
+// listenError says which flag has an address that cannot be had.
+func listenError(flag, at string, err error) error {
+	f := &failure{code: codeIO, message: fmt.Sprintf("listen at %s: %v", at, err), exit: exitError, cause: err}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		f.code, f.message = "already_exists", "something listens at "+at+" already"
+		f.hint = "see what it is, a registry perhaps: pilotgo registry info " + at + "; or choose another address with " + flag
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		f.hint = "choose an address that this machine has with " + flag + ", or 0.0.0.0 for all of them"
+	default:
+		f.hint = "choose another address with " + flag
 	}
-	return &failure{
-		code:    "already_exists",
-		message: "something listens at " + listen + " already",
-		hint:    "see whether it is a registry: pilotgo registry info " + listen + "; or choose another address with --listen",
-		exit:    exitError,
-		cause:   err,
-	}
+	return f
 }
 
 // whereabouts is what a client has to know of a registry.

@@ -72,7 +72,7 @@ func operatorHash(of ed25519.PrivateKey) protocol.KeyHash {
 func (a *app) serveHTTP(ctx context.Context, o httpOptions, op extras.Operator, about extras.OperatorOptions, at string, key ed25519.PrivateKey) (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", o.addr)
 	if err != nil {
-		return "", nil, listenError(o.addr, err)
+		return "", nil, listenError("--http", o.addr, err)
 	}
 	dialing, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()

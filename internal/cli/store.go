@@ -97,7 +97,13 @@ func (a *app) openLog(ctx context.Context, o storeOptions, listen string, logger
 
 // storeError keeps what a store says about itself: a word for it, and what to do.
 func storeError(err error) error {
-	if protocol.CodeOf(err) != protocol.ErrInternal {
+	switch protocol.CodeOf(err) {
+	case protocol.ErrInternal:
+	case protocol.ErrNotConnected, protocol.ErrTimeout:
+		f := describe(err)
+		f.hint = "check the addresses of the NATS servers, and that they run with JetStream"
+		return f
+	default:
 		return err
 	}
 	f := &failure{code: codeIO, message: err.Error(), hint: hintOf(err), exit: exitError, cause: err}
@@ -294,7 +300,9 @@ func (a *app) backup(ctx context.Context, o backupOptions, folder string) error 
 	ask.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	answer, err := http.DefaultClient.Do(ask)
 	if err != nil {
-		return protocol.Errorf(protocol.ErrNotConnected, "%v", err)
+		f := describe(protocol.Errorf(protocol.ErrNotConnected, "%v", err))
+		f.hint = "name the address that the registry was given with its --http: --http ADDR"
+		return f
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
