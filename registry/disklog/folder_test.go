@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/disklog"
@@ -286,9 +287,7 @@ func readEverything(l registry.Log, head protocol.Seq) error {
 // The identity key lies in the store. The folder may have been made by hand, or
 // copied from a backup without its modes.
 func TestAStoreThatOthersMayReadIsTakenFromThem(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("modes mean nothing on Windows")
-	}
+	testenv.Need(t, "modes", runtime.GOOS != "windows", "modes mean nothing on Windows")
 	dir := filepath.Join(t.TempDir(), "log")
 	store := filepath.Join(dir, "store")
 	perm := func(path string) os.FileMode {
