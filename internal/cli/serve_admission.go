@@ -107,9 +107,14 @@ func (g *gate) access() registry.AccessFunc {
 // rulesPoll is how often a file of rules is looked at.
 const rulesPoll = 2 * time.Second
 
-// watch takes over the rules as they change, until ctx ends.
+// watch takes over the rules as they change, until ctx ends. Without rules a
+// SIGHUP, which supervisors send for that, does nothing.
 func (a *app) watch(ctx context.Context, g *gate, r *registry.Registry) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	if g.rules == nil {
+		<-ctx.Done()
 		return
 	}
 	told := func(err error) {
@@ -122,9 +127,6 @@ func (a *app) watch(ctx context.Context, g *gate, r *registry.Registry) {
 			a.warn("access_unchanged", "access rules stay as they were: "+fault.Error())
 		}
 	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
