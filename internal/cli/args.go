@@ -123,6 +123,9 @@ func (p *parser) lookup(name string) *pflag.Flag {
 }
 
 func (p *parser) unknown(name string) error {
+	if len(p.rest) > 0 && p.cmd.HasSubCommands() {
+		return unknownCommand(p.cmd, p.rest[0]) // a flag of a command that is misspelt
+	}
 	if !p.cmd.HasParent() {
 		return usagef("unknown flag --%s before a command", name)
 	}

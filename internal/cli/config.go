@@ -87,7 +87,12 @@ Other keys are kept and not read.`,
 		Example: `  pilotgo config --set registry=10.0.0.7:9002
   pilotgo config --set hosts=registry-hostname=10.0.0.7
   pilotgo --json config`,
-		Args: arguments(0, 0, "pilotgo config has flags only"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.HasSubCommands() {
+				return unknownCommand(cmd, args[0])
+			}
+			return arguments(0, 0, "pilotgo config has flags only")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("set") {
 				return a.setConfig(set)

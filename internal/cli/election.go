@@ -27,15 +27,8 @@ All members of a group must use the same --profile.`,
 		Example: `  pilotgo election run localhost tasks -- ./coordinator
   pilotgo election watch localhost tasks`,
 		Annotations: map[string]string{"exit": newKind["exit"], "group": "only"},
-		Args: func(_ *cobra.Command, args []string) error {
-			e := usagef("usage: pilotgo election COMMAND")
-			if len(args) > 0 {
-				e = usagef("election has no command %q", args[0])
-			}
-			e.hint = "see 'pilotgo election --help'"
-			return e
-		},
-		RunE: func(*cobra.Command, []string) error { return nil },
+		Args:        needsCommand,
+		RunE:        func(*cobra.Command, []string) error { return nil },
 	}
 	for _, c := range []*cobra.Command{
 		a.electionRunCommand(), a.electionCampaignCommand(), a.electionWatchCommand(), a.electionStatusCommand(),

@@ -16,15 +16,8 @@ func (a *app) registryCommand() *cobra.Command {
 		Example: `  pilotgo registry serve
   pilotgo registry info 10.0.0.7`,
 		Annotations: map[string]string{"exit": newKind["exit"], "group": "only"},
-		Args: func(cmd *cobra.Command, args []string) error {
-			e := usagef("usage: pilotgo registry COMMAND")
-			if len(args) > 0 {
-				e = usagef("registry has no command %q", args[0])
-			}
-			e.hint = "see 'pilotgo registry --help'"
-			return e
-		},
-		RunE: func(*cobra.Command, []string) error { return nil },
+		Args:        needsCommand,
+		RunE:        func(*cobra.Command, []string) error { return nil },
 	}
 	own := []*cobra.Command{a.registryServeCommand(), a.registryFakeCommand(), a.registryInfoCommand(), a.registryForgetCommand(), a.registryBenchCommand()}
 	for _, c := range append(own, a.storeCommands()...) {

@@ -18,16 +18,8 @@ func (a *app) noun(name, short, example string, cmds ...*cobra.Command) *cobra.C
 	cmd := &cobra.Command{
 		Use: name, Short: short, Example: example,
 		Annotations: map[string]string{"exit": newKind["exit"], "group": "only"},
+		Args:        needsCommand,
 		RunE:        func(*cobra.Command, []string) error { return nil },
-	}
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		path := strings.TrimPrefix(cmd.CommandPath(), "pilotgo ")
-		e := usagef("usage: %s COMMAND", cmd.CommandPath())
-		if len(args) > 0 {
-			e = usagef("%s has no command %q", path, args[0])
-		}
-		e.hint = "see '" + cmd.CommandPath() + " --help'"
-		return e
 	}
 	for _, c := range cmds {
 		if c.Annotations == nil {

@@ -71,8 +71,6 @@ subscribe and inbox run with it unchanged.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
-		SuggestionsMinimumDistance: 2,
-
 		Args: cobra.ArbitraryArgs,
 		RunE: a.noCommand,
 	}
@@ -127,16 +125,37 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 		fmt.Fprint(a.err, cmd.UsageString())
 		return errUsageShown
 	}
-	e := usagef("unknown command %q", args[0])
-	e.hint = "run 'pilotgo help' for the list of commands"
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		e.hint = "did you mean " + strings.Join(near, " or ") + "?"
-	}
+	e := unknownCommand(cmd, args[0])
 	if a.json {
 		return e // exit code 1, as pilotctl's
 	}
 	a.printError(e)
 	return errUsageShown
+}
+
+// unknownCommand is a word that stands where a command of cmd should.
+func unknownCommand(cmd *cobra.Command, word string) *failure {
+	e := usagef("unknown command %q", word)
+	e.hint = "run 'pilotgo help' for the list of commands"
+	if cmd.HasParent() {
+		e = usagef("%s has no command %q", strings.TrimPrefix(cmd.CommandPath(), "pilotgo "), word)
+		e.hint = "see '" + cmd.CommandPath() + " --help'"
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		e.hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return e
+}
+
+// needsCommand is for commands that do nothing by themselves.
+func needsCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	e := usagef("usage: %s COMMAND", cmd.CommandPath())
+	e.hint = "see '" + cmd.CommandPath() + " --help'"
+	return e
 }
 
 // errUsageShown ends with exit code 2 and nothing more to say.
