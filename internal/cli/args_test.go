@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,9 @@ func TestCommandsAreDescribed(t *testing.T) {
 	walk(a.root())
 }
 
+// shellWord is a word, or several in quotes.
+var shellWord = regexp.MustCompile(`'[^']*'|\S+`)
+
 // The examples in the help are lines that parse.
 func TestExamplesParse(t *testing.T) {
 	var walk func(c *cobra.Command)
@@ -177,7 +181,7 @@ func TestExamplesParse(t *testing.T) {
 				if !ok {
 					continue
 				}
-				_, _, err := parseArgs((&app{}).root(), strings.Fields(words), false)
+				_, _, err := parseArgs((&app{}).root(), shellWord.FindAllString(words, -1), false)
 				require.NoError(t, err, call)
 			}
 		}
