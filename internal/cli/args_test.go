@@ -171,12 +171,16 @@ func TestCommandsAreDescribed(t *testing.T) {
 // shellWord is a word, or several in quotes.
 var shellWord = regexp.MustCompile(`'[^']*'|\S+`)
 
+// substituted is a word that another command prints.
+var substituted = regexp.MustCompile(`"\$\(([^)]*)\)"`)
+
 // The examples in the help are lines that parse.
 func TestExamplesParse(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		for line := range strings.SplitSeq(c.Example, "\n") {
-			for _, call := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("|$()&", r) }) {
+			line = substituted.ReplaceAllString(line, "1; $1")
+			for _, call := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("|$()&;", r) }) {
 				words, ok := strings.CutPrefix(strings.TrimSpace(call), "pilotgo ")
 				if !ok {
 					continue
