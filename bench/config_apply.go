@@ -15,7 +15,7 @@ import (
 // configApply measures from the call of Publish until an agent with a file has
 // applied the version, and until the registry tells another client that it has.
 // Beside them stands what the disk takes for the same files alone.
-func configApply(registry *child, n configSizes) ([]electionFigure, error) {
+func configApply(registry *child, n configSizes) ([]finding, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	dir, err := os.MkdirTemp("", "pilotgo-bench")
@@ -82,7 +82,7 @@ func configApply(registry *child, n configSizes) ([]electionFigure, error) {
 	}
 	median, _, _ := spread(disk)
 	ack, _, _ := spread(acked)
-	return slices.Concat([]electionFigure{
+	return slices.Concat([]finding{
 		{Figure: "the disk alone: four files written, synced, renamed", Value: median, Unit: "ms"},
 		{Figure: "publish to its answer, median", Value: ack, Unit: "ms"},
 	}, times("publish to in use", inUse, 0), times("publish to known of by others", known, 10)), nil

@@ -19,7 +19,7 @@ import (
 // configCrowd lets many agents in this process, each over a connection of its own,
 // follow versions, and measures until the last of them runs it, and until it is
 // known that all do.
-func configCrowd(registry *child, n configSizes) ([]electionFigure, error) {
+func configCrowd(registry *child, n configSizes) ([]finding, error) {
 	const versions = 10
 	ctx, cancel := context.WithCancel(context.Background())
 	ci, publisher, err := joinSwarm(ctx, registry.addr)
@@ -75,13 +75,13 @@ func configCrowd(registry *child, n configSizes) ([]electionFigure, error) {
 	took := time.Since(began).Seconds()
 	figures := append(times(fmt.Sprintf("publish to in use at all %d", n.Crowd), inUse, 2000), times("publish to known that all do", known, 2000)...)
 	return append(figures,
-		electionFigure{Figure: "CPU of the agents' process meanwhile", Value: (ownCPU() - own).Seconds() / took, Unit: "cores"},
-		electionFigure{Figure: "CPU of the registry", Value: (cpu(registry.cmd.Process.Pid) - server).Seconds() / took, Unit: "cores"},
+		finding{Figure: "CPU of the agents' process meanwhile", Value: (ownCPU() - own).Seconds() / took, Unit: "cores"},
+		finding{Figure: "CPU of the registry", Value: (cpu(registry.cmd.Process.Pid) - server).Seconds() / took, Unit: "cores"},
 	), nil
 }
 
 // configCompliance measures how long it takes to learn how far many agents are.
-func configCompliance(registry *child, n configSizes) ([]electionFigure, error) {
+func configCompliance(registry *child, n configSizes) ([]finding, error) {
 	ctx := context.Background()
 	c, s, err := joinSwarm(ctx, registry.addr)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // configHistory publishes many versions, among as many other messages, and
 // measures what is asked of them.
-func configHistory(registry *child, n configSizes) ([]electionFigure, error) {
+func configHistory(registry *child, n configSizes) ([]finding, error) {
 	const rounds = 200
 	ctx := context.Background()
 	c, s, err := joinSwarm(ctx, registry.addr)
@@ -31,7 +31,7 @@ func configHistory(registry *child, n configSizes) ([]electionFigure, error) {
 		}
 		return d.Config, nil
 	}
-	var figures []electionFigure
+	var figures []finding
 	for _, row := range []struct {
 		name   string
 		target float64
@@ -87,7 +87,7 @@ func configHistory(registry *child, n configSizes) ([]electionFigure, error) {
 		return nil, err
 	}
 	median, _, _ := spread(d)
-	return append(figures, electionFigure{Figure: "all of it, median", Value: median, Unit: "ms"}), nil
+	return append(figures, finding{Figure: "all of it, median", Value: median, Unit: "ms"}), nil
 }
 
 func list(ctx context.Context, s *config.Swarm, limit int) (n int, err error) {

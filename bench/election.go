@@ -4,12 +4,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
@@ -28,83 +24,16 @@ type electionSizes struct {
 	Candidates int `json:"candidates"`
 }
 
-// electionFigure is a line of the table.
-type electionFigure struct {
-	Part   string  `json:"part"`
-	Figure string  `json:"figure"`
-	Value  float64 `json:"value"`
-	Unit   string  `json:"unit"`
-	Target float64 `json:"target,omitempty"` // below it; 0: none
+var electionParts = []part[electionSizes]{
+	{"failover", serveAny[electionSizes], electionFailover},
+	{"handover", serveAny[electionSizes], electionHandover},
+	{"followers", serveAny[electionSizes], electionFollowers},
+	{"candidates", serveAny[electionSizes], electionCandidates},
 }
 
-func (f electionFigure) met() string {
-	switch {
-	case f.Target == 0:
-		return ""
-	case f.Value < f.Target:
-		return fmt.Sprintf("< %g", f.Target)
-	}
-	return fmt.Sprintf("MISSED < %g", f.Target)
-}
-
-// electionPart measures something against a registry of its own.
-type electionPart struct {
-	name string
-	run  func(registry *child, n electionSizes) ([]electionFigure, error)
-}
-
-var electionParts = []electionPart{
-	{"failover", electionFailover},
-	{"handover", electionHandover},
-	{"followers", electionFollowers},
-	{"candidates", electionCandidates},
-}
-
-// elections runs the named parts (all when none is named), each against a fresh
-// registry, prints a table, and writes the same as JSON to a file if one is
-// named.
+// elections runs the named parts, all when none is named.
 func elections(n electionSizes, file string, names []string) error {
-	var all []electionFigure
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "part\tfigure\t\t\ttarget")
-	for _, p := range electionParts {
-		if len(names) > 0 && !slices.Contains(names, p.name) {
-			continue
-		}
-		figures, err := electionOnce(p, n)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		for _, f := range figures {
-			fmt.Fprintf(w, "%s\t%s\t%.4g\t%s\t%s\n", f.Part, f.Figure, f.Value, f.Unit, f.met())
-		}
-		w.Flush()
-		all = append(all, figures...)
-	}
-	if file == "" {
-		return nil
-	}
-	b, err := json.MarshalIndent(map[string]any{
-		"time": time.Now().UTC().Format(time.RFC3339), "cpus": runtime.NumCPU(), "go": runtime.Version(),
-		"profile": "LAN", "sizes": n, "figures": all,
-	}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(b, '\n'), 0o644)
-}
-
-func electionOnce(p electionPart, n electionSizes) ([]electionFigure, error) {
-	registry, err := spawn("serve-registry")
-	if err != nil {
-		return nil, err
-	}
-	defer registry.kill()
-	figures, err := p.run(registry, n)
-	for i := range figures {
-		figures[i].Part = p.name
-	}
-	return figures, err
+	return measure(electionParts, n, map[string]any{"profile": "LAN"}, file, names)
 }
 
 // electMember is a child: a candidate of a node of its own, until it is killed.

@@ -12,7 +12,7 @@ import (
 // electionFollowers lets many members in this process follow one leader in
 // another, each over a connection of its own. They do not stand, so that the
 // figures are of following alone.
-func electionFollowers(registry *child, n electionSizes) ([]electionFigure, error) {
+func electionFollowers(registry *child, n electionSizes) ([]finding, error) {
 	leader, err := spawn("elect-member", registry.addr)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func electionFollowers(registry *child, n electionSizes) ([]electionFigure, erro
 		}
 	}
 	beats := float64(took) / float64(election.LAN.Heartbeat)
-	return []electionFigure{
+	return []finding{
 		{Figure: "followers of the leader in the end", Value: float64(follow), Unit: fmt.Sprintf("of %d", n.Followers)},
 		{Figure: "times the leader had to claim anew", Value: float64(again)},
 		{Figure: "CPU of the followers' process", Value: own.Seconds() / took.Seconds(), Unit: "cores", Target: 1},
@@ -67,7 +67,7 @@ func electionFollowers(registry *child, n electionSizes) ([]electionFigure, erro
 
 // electionCandidates ends the leader of many candidates as a crash does, and
 // counts what is published until another leads and all know it.
-func electionCandidates(registry *child, n electionSizes) ([]electionFigure, error) {
+func electionCandidates(registry *child, n electionSizes) ([]finding, error) {
 	const elections = 10
 	watch, err := watchElection(registry.addr)
 	if err != nil {
@@ -112,7 +112,7 @@ func electionCandidates(registry *child, n electionSizes) ([]electionFigure, err
 		after = append(after, <-watch.read-leader.publishes)
 	}
 	median, _, worst := spread(took)
-	return []electionFigure{
+	return []finding{
 		{Figure: fmt.Sprintf("publishes up to the claim of %d, mean of %d", n.Candidates, elections), Value: before.mean()},
 		{Figure: "the same, most", Value: before.most(), Target: 40},
 		{Figure: "publishes for the succession after it, mean", Value: after.mean()},

@@ -11,7 +11,7 @@ import (
 
 // electionFailover kills the leader's process, again and again, and measures
 // until the registry has accepted the successor's claim, by its clock.
-func electionFailover(registry *child, n electionSizes) ([]electionFigure, error) {
+func electionFailover(registry *child, n electionSizes) ([]finding, error) {
 	const members = 5
 	watch, err := watchElection(registry.addr)
 	if err != nil {
@@ -62,7 +62,7 @@ func electionFailover(registry *child, n electionSizes) ([]electionFigure, error
 		}
 	}
 	median, p90, worst := spread(took)
-	return []electionFigure{
+	return []finding{
 		{Figure: fmt.Sprintf("kill -9 to claim, median of %d", n.Kills), Value: median, Unit: "ms", Target: 500},
 		{Figure: "the same, 90 of 100", Value: p90, Unit: "ms"},
 		{Figure: "the same, worst", Value: worst, Unit: "ms", Target: 800},

@@ -12,7 +12,7 @@ import (
 // electionHandover lets the leader resign, and measures until its successor
 // leads, beside the round trip of an acked publish in the same run. What rests
 // wakes up slowly: a handover always does, as does a publish after a rest.
-func electionHandover(registry *child, n electionSizes) ([]electionFigure, error) {
+func electionHandover(registry *child, n electionSizes) ([]finding, error) {
 	type led struct {
 		i  int
 		l  *election.Leadership
@@ -66,7 +66,7 @@ func electionHandover(registry *child, n electionSizes) ([]electionFigure, error
 	median, p90, worst := spread(took)
 	trip, _, _ := spread(rested)
 	fast, _, _ := spread(busy)
-	return []electionFigure{
+	return []finding{
 		{Figure: "acked publish after a rest, median", Value: trip, Unit: "ms"},
 		{Figure: "acked publish, one after the other, median", Value: fast, Unit: "ms"},
 		{Figure: fmt.Sprintf("resign to the next lead, median of %d", len(took)), Value: median, Unit: "ms"},
