@@ -125,13 +125,19 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if err := a.announce(o.printAddr, where); err != nil && !errors.Is(err, errReaderGone) {
 		return err
 	}
-	serving, cancel := whileItLives(ctx, log)
-	defer cancel()
-	a.watch(serving, gate, r)
+	return a.serveOn(ctx, gate, r, log)
+}
+
+// serveOn keeps the rules up to date until ctx ends or the log has failed, and
+// sends the clients away then.
+func (a *app) serveOn(ctx context.Context, g *gate, r *registry.Registry, log extras.Store) error {
+	serving, stop := whileItLives(ctx, log)
+	defer stop()
+	a.watch(serving, g, r)
 	<-serving.Done()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPatience)
 	defer cancel()
-	err = r.Shutdown(drain)
+	err := r.Shutdown(drain)
 	if ctx.Err() == nil {
 		return logFailed(context.Cause(serving))
 	}
