@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +45,27 @@ func spawn(kind string, args ...string) (*child, error) {
 		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
 	return &child{cmd: cmd, addr: addr}, nil
+}
+
+// rest has a child collect its garbage and give back what it does not use, which
+// shows in resident soon.
+func (c *child) rest() error {
+	if err := c.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Second)
+	return nil
+}
+
+// restOnSignal makes a child do what rest asks for.
+func restOnSignal() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	go func() {
+		for range asked {
+			debug.FreeOSMemory()
+		}
+	}()
 }
 
 func (c *child) kill() {

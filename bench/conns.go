@@ -32,6 +32,9 @@ func connsOnce(run, n int) error {
 			c.Close()
 		}
 	}()
+	if err := server.rest(); err != nil {
+		return err
+	}
 	empty, start := resident(server.cmd.Process.Pid), time.Now()
 	own := resident(os.Getpid())
 	var worst time.Duration
@@ -49,9 +52,13 @@ func connsOnce(run, n int) error {
 	}
 	took := time.Since(start)
 	kib := func(b int) int { return b / n / 1024 }
-	fmt.Printf("run %d: %d connections in %v, first reply at worst %v, later than 5s: %d, KiB a connection: server %d, client %d\n",
+	peak := resident(server.cmd.Process.Pid) - empty
+	if err := server.rest(); err != nil {
+		return err
+	}
+	fmt.Printf("run %d: %d connections in %v, first reply at worst %v, later than 5s: %d, KiB a connection: server %d, idle and collected %d, client %d\n",
 		run, n, took.Round(time.Millisecond), worst.Round(time.Microsecond), late,
-		kib(resident(server.cmd.Process.Pid)-empty), kib(resident(os.Getpid())-own))
+		kib(peak), kib(resident(server.cmd.Process.Pid)-empty), kib(resident(os.Getpid())-own))
 	return nil
 }
 

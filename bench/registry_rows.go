@@ -39,6 +39,7 @@ func serve(log registry.Log) error {
 	if err != nil {
 		return err
 	}
+	restOnSignal()
 	fmt.Println("READY", socket.LocalAddr())
 	return r.Serve(socket)
 }

@@ -52,6 +52,7 @@ func serveRelay() error {
 	if err != nil {
 		return err
 	}
+	restOnSignal()
 	fmt.Println("READY", socket.LocalAddr())
 	r := &relay{}
 	for {

@@ -56,3 +56,19 @@ func splitAddress(text string) (host, port string, err error) {
 	}
 	return net.SplitHostPort(text)
 }
+
+// simulated are the addresses of simulated networks, such as package
+// fakeregistry's. On a real one they are reserved and lead nowhere.
+var simulated = netip.MustParsePrefix("240.0.0.0/8")
+
+// checkReal refuses what only the socket of a simulated network can reach: a real
+// one would wait for an answer in vain.
+func checkReal(addrs []string) error {
+	for _, addr := range addrs {
+		if at, err := netip.ParseAddrPort(addr); err == nil && simulated.Contains(at.Addr().Unmap()) {
+			return protocol.Errorf(protocol.ErrInvalid,
+				"%s is in a simulated network: Options.PacketConn must be that of the fake registry's Endpoint", addr)
+		}
+	}
+	return nil
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/fakeregistry"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/stretchr/testify/require"
@@ -101,7 +102,13 @@ func single(c *client.Client) map[string]func(context.Context) error {
 // A registry that takes no more channels cannot hold up a call either.
 func TestSubscribeEndsWithItsContextThoughNoChannelIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
-		require.NoError(t, reg.Hostile(fakeregistry.Impostor{Channels: 3})) // control and two lanes
+		alive := func(h fakeregistry.Heard) fakeregistry.Answer {
+			if ping, ok := h.Frame.(*protocol.Ping); ok {
+				return answer(&protocol.Done{ID: ping.ID})
+			}
+			return fakeregistry.Answer{}
+		}
+		require.NoError(t, reg.Hostile(fakeregistry.Impostor{Channels: 1, Answer: alive})) // control
 		c := join(t, reg, "a")
 		start := time.Now()
 		_, err := c.Subscribe(within(t, time.Second), "t")
@@ -219,7 +226,7 @@ func TestCloseInTheMiddleOfReading(t *testing.T) {
 // The bubble would not end if one of them left a goroutine.
 func TestOpenAndCloseAgainAndAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
-		for i := range 500 {
+		for i := range testenv.Raced(500, 100) {
 			addr, o := options(reg, "a")
 			c, err := client.Dial(t.Context(), addr, o)
 			require.NoError(t, err)

@@ -58,12 +58,14 @@ var _ Conn = (*Client)(nil)
 
 // Dial connects to a registry host: "host", "host:port", "[v6]:port", with
 // "quic://" before it or not. Several addresses of one log stand with commas
-// between them and are tried in turn. ctx bounds the first connection, not the
+// between them and are tried in turn, each once the one before has failed or said
+// nothing for half a second. ctx bounds the first connection, not the
 // life of the client.
 //
 // Errors: ErrNotConnected and ErrTimeout where nobody answers, ErrWrongKey,
 // ErrNotAdmitted, ErrNodeIDTaken, ErrVersion, ErrInvalid for an option or an
-// address, ErrUnsupported for another scheme, and that of ctx.
+// address, also one of a fakeregistry without its PacketConn, ErrUnsupported for
+// another scheme, and that of ctx.
 func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	c, err := newClient(addr, o)
 	if err != nil {
@@ -86,6 +88,11 @@ func newClient(addr string, o Options) (*Client, error) {
 	o, err = o.validate()
 	if err != nil {
 		return nil, err
+	}
+	if o.PacketConn == nil {
+		if err := checkReal(addrs); err != nil {
+			return nil, err
+		}
 	}
 	conf, err := o.link()
 	if err != nil {
@@ -186,14 +193,33 @@ func (c *Client) run(conn *connection) {
 		began := time.Now()
 		after, err := conn.serve()
 		if c.ctx.Err() != nil {
+			conn.heir.drop()
 			return
 		}
 		c.disconnected(err)
 		if time.Since(began) > 2*maxDelay {
 			c.backoff.Reset() // it was a good one
 		}
-		conn = c.redial(after)
+		conn = c.succeed(conn.heir, after)
 	}
+}
+
+// succeed makes the next connection: of the heir, where there is one that takes
+// the client, else as redial does.
+func (c *Client) succeed(heir dialled, after time.Duration) *connection {
+	if heir.s == nil {
+		return c.redial(after)
+	}
+	c.at = heir.at
+	conn, err := c.open(c.ctx, heir)
+	if err == nil {
+		return conn
+	}
+	if c.ctx.Err() != nil {
+		return nil
+	}
+	c.failedDial(foreign(err), false, 0)
+	return c.redial(retryAfter(err))
 }
 
 func (c *Client) disconnected(err error) {
@@ -268,17 +294,22 @@ func (c *Client) failedDial(err error, hard bool, retry time.Duration) {
 
 // connect tries each address once.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
+	d := c.dial(ctx, append([]int{c.at}, c.others()...))
+	defer d.stop()
 	var failed []error
-	for range c.addrs {
-		conn, err := c.open(ctx, c.addrs[c.at])
-		if err == nil {
-			return conn, nil
+	for a, ok := d.first(); ok; a, ok = d.first() {
+		if a.err == nil {
+			conn, err := c.open(ctx, a)
+			if err == nil {
+				c.at = a.at
+				return conn, nil
+			}
+			a.err = err
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", protocol.ErrNotConnected, ctx.Err())
 		}
-		failed = append(failed, foreign(err))
-		c.at = (c.at + 1) % len(c.addrs)
+		failed = append(failed, foreign(a.err))
 	}
 	return nil, worst(failed)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotgo/pilotgo/internal/link"
@@ -29,33 +30,26 @@ type connection struct {
 	fail  context.CancelCauseFunc
 	tasks sync.WaitGroup
 
-	frames chan protocol.Frame // from control
+	frames  chan protocol.Frame // from control
+	opening atomic.Int32        // subscriptions that wait for the registry's word
+	watched atomic.Bool         // the registry owes an answer, as far as is known
 
 	// Owned by serve.
 	asked  []*call // in the order sent, answered ones included
 	nextID uint64
 	after  time.Duration // when to come back, where the registry said so
+	vigil
 }
 
-// open makes a session with the registry at addr and puts it to use.
-func (c *Client) open(ctx context.Context, addr string) (*connection, error) {
-	conf := c.link
-	conf.Host = addr
-	s, err := link.Dial(ctx, addr, conf)
-	if err != nil {
-		return nil, err
-	}
-	n := &connection{c: c, s: s, addr: addr, frames: make(chan protocol.Frame)}
+// open puts a new session to use.
+func (c *Client) open(ctx context.Context, a dialled) (*connection, error) {
+	n := &connection{c: c, s: a.s, addr: c.addrs[a.at], frames: make(chan protocol.Frame), vigil: newVigil()}
 	if err := n.hello(ctx); err != nil {
-		s.Close(closeCode(err))
+		a.s.Close(closeCode(err))
 		return nil, err
 	}
 	n.ctx, n.fail = context.WithCancelCause(c.ctx)
-	if err := n.begin(ctx); err != nil {
-		n.fail(err)
-		n.end()
-		return nil, err
-	}
+	n.begin()
 	return n, nil
 }
 
@@ -154,19 +148,23 @@ func (n *connection) serve() (after time.Duration, err error) {
 			err = n.send()
 		case <-timer.C:
 			err = n.tick()
-			timer.Reset(min(pingTime, max(n.overdue(), time.Millisecond)))
+		case a := <-n.beside:
+			err = n.answered(a)
 		case <-n.ctx.Done():
 		}
 		if err != nil {
 			n.fail(err)
+			continue
 		}
+		n.attend()
+		timer.Reset(time.Until(n.next()))
 	}
 	err = n.end()
 	return n.after, err
 }
 
 // begin makes the connection the client's and sends what waits for one.
-func (n *connection) begin(ctx context.Context) error {
+func (n *connection) begin() {
 	c, w := n.c, n.welcome
 	c.stats.connects.Add(1)
 	c.maxPayload.Store(w.Limits.Payload)
@@ -187,15 +185,10 @@ func (n *connection) begin(ctx context.Context) error {
 	n.tasks.Go(n.readControl)
 	again := 0
 	for i := range c.lanes {
-		resent, err := n.openLane(ctx, &c.lanes[i])
-		if err != nil {
-			return err
-		}
-		again += resent
+		again += n.attach(&c.lanes[i])
 	}
 	c.events.emit(Connected{Address: n.addr, Epoch: w.Epoch, Head: w.Head, Resent: again})
 	n.take()
-	return nil
 }
 
 // take makes calls and subscriptions use the connection.
@@ -215,23 +208,31 @@ func (n *connection) take() {
 	}
 }
 
-func (n *connection) openLane(ctx context.Context, l *lane) (again int, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, replyTime, errMute)
+// attach lets a lane send, and returns how many publishes go again. It has a
+// channel once it has something to send: most clients only read.
+func (n *connection) attach(l *lane) (again int) {
+	again = l.attach(n.welcome.Epoch.ID, n.welcome.Limits.InFlight)
+	n.tasks.Go(func() {
+		n.fail(l.write(n.ctx, func() (*link.Channel, error) { return n.openLane(l) }, n.due))
+	})
+	return again
+}
+
+func (n *connection) openLane(l *lane) (*link.Channel, error) {
+	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
 	defer cancel()
 	ch, err := n.s.Open(ctx)
 	if err != nil {
-		return 0, causeOf(ctx, err)
+		return nil, causeOf(ctx, err)
 	}
 	if l.which == protocol.LaneUrgent {
 		ch.SetUrgent()
 	}
 	if err := ch.SendContext(ctx, protocol.AppendFrame(nil, &protocol.OpenLane{Lane: l.which})); err != nil {
-		return 0, causeOf(ctx, err)
+		return nil, causeOf(ctx, err)
 	}
-	again = l.attach(n.welcome.Epoch.ID, n.welcome.Limits.InFlight)
-	n.tasks.Go(func() { n.fail(l.write(n.ctx, ch)) })
 	n.tasks.Go(func() { n.fail(l.read(ch)) })
-	return again, nil
+	return ch, nil
 }
 
 // end takes the connection out of use and tells why it ended.
@@ -400,44 +401,11 @@ func (n *connection) ask(call *call) error {
 	n.nextID++
 	call.id, call.sent = n.nextID, time.Now()
 	n.asked = append(n.asked, call)
+	n.watched.Store(true)
 	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
 	defer cancel()
 	if err := n.control.SendContext(ctx, protocol.AppendFrame(nil, call.frame(call.id))); err != nil {
 		return causeOf(ctx, err)
 	}
 	return nil
-}
-
-// pingTime is how often a client that asks nothing else asks for a sign of life.
-// A registry that restarted answers the ping with a reset; the packets by which
-// QUIC keeps a connection open are too small for that, and a client that only
-// reads would sit out the whole idle time-out.
-const pingTime = 3 * time.Second
-
-// tick looks after what should have been answered, and pings when nothing waits
-// for an answer.
-func (n *connection) tick() error {
-	switch {
-	case n.overdue() == 0:
-		return errMute
-	case len(n.asked) > 0:
-		return nil
-	}
-	ping := &call{want: protocol.TypeDone, frame: func(id uint64) protocol.Frame {
-		return &protocol.Ping{ID: id, Pad: make([]byte, protocol.PingSize)}
-	}}
-	ping.over.Store(true) // nobody waits for it, and no other connection repeats it
-	if err := n.ask(ping); err != nil {
-		return fmt.Errorf("ping: %w", err)
-	}
-	return nil
-}
-
-// overdue is how long the oldest call may still wait; 0 when it has waited too
-// long. Calls that were given up count, too.
-func (n *connection) overdue() time.Duration {
-	if len(n.asked) == 0 {
-		return replyTime
-	}
-	return max(0, time.Until(n.asked[0].sent.Add(replyTime)))
 }

@@ -58,6 +58,17 @@
 // that is not admitted): calls then fail with them at once instead of waiting,
 // while the client goes on trying now and then.
 //
+// A registry that has gone is missed by who waits for an answer of it: a publish, a
+// request, or the ping that goes out each three seconds. Where the host is up and
+// nobody listens there any more, the system says so, and the connection ends within
+// half a second; with [Options].PacketConn, on Windows and behind firewalls that
+// drop such words, it does not. A host that is off, a network that is cut and a
+// process that stands still are told by silence: after 1 to 1.5 s of it, more on slow
+// lines, the other addresses are dialled, where there are some. The first to answer
+// takes over, unless the silent one is heard before. Silence is that of the
+// registry's transport: a registry that waits for its disk is not silent. With one
+// address the connection ends 5 s after a ping that nobody answers.
+//
 // # Errors
 //
 // Errors are matched with errors.Is against the codes of package protocol; a

@@ -214,8 +214,10 @@ func (l *lane) failAll(err error) {
 	})
 }
 
-// write sends publishes until the channel or ctx ends.
-func (l *lane) write(ctx context.Context, ch *link.Channel) error {
+// write sends publishes until the channel, which it opens for the first, or ctx
+// ends. It tells due when answers become due.
+func (l *lane) write(ctx context.Context, open func() (*link.Channel, error), due func()) (err error) {
+	var ch *link.Channel
 	var b []byte
 	for {
 		b = l.fill(b[:0])
@@ -227,6 +229,12 @@ func (l *lane) write(ctx context.Context, ch *link.Channel) error {
 				return ctx.Err()
 			}
 		}
+		due()
+		if ch == nil {
+			if ch, err = open(); err != nil {
+				return err
+			}
+		}
 		if err := ch.SendContext(ctx, b); err != nil {
 			return err
 		}
@@ -234,6 +242,13 @@ func (l *lane) write(ctx context.Context, ch *link.Channel) error {
 			b = nil
 		}
 	}
+}
+
+// owed reports whether a publish on the channel waits for its answer.
+func (l *lane) owed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.online && l.box.inAir > 0
 }
 
 // fill appends the frames of what may be sent now, up to a batch.

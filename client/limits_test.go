@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,11 +65,13 @@ func welcomeAndOpen(l *link.Listener) error {
 }
 
 // However many subscriptions have a reader that has stopped, the rest of the
-// connection goes on.
+// connection goes on, and each holds what its options say and a window.
 func TestStalledSubscriptionsHarmNobody(t *testing.T) {
 	const (
 		stalled = 520
-		size    = 128 << 10
+		size    = 4 << 10
+		window  = 128 << 10 // of a channel that was never read faster
+		reading = 32 << 10  // a frame and what was read behind it
 	)
 	bubbleWith(t, fakeregistry.Options{Latency: time.Millisecond}, func(t *testing.T, reg *fakeregistry.Registry) {
 		writer := join(t, reg, "writer")
@@ -78,11 +81,15 @@ func TestStalledSubscriptionsHarmNobody(t *testing.T) {
 		}
 		live := subscribe(t, c, "live")
 		require.Equal(t, []string{"caught up 0"}, next(t, live, 1))
+		before := heap()
 		bulk := string(make([]byte, size))
-		for range 8 {
+		for range 2 * window / size {
 			put(t, writer, "bulk", bulk)
 		}
 		time.Sleep(time.Minute)
+		held := (heap() - before) / stalled
+		require.Greater(t, held, int64(window), "the channels are full")
+		require.Less(t, held, int64(2*size+2*window+reading), "packets are larger than what is in them")
 		for i := range 3 {
 			text := fmt.Sprint(i)
 			_, err := c.PublishTo(within(t, time.Second), "live", []byte(text))
@@ -111,4 +118,12 @@ func TestClientBoundsItsSubscriptions(t *testing.T) {
 		require.ErrorIs(t, err, protocol.ErrLimit)
 		require.ErrorContains(t, err, "client")
 	})
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // pools keep what they had for one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

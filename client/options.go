@@ -47,6 +47,12 @@ type Options struct {
 	// Buffer is how many messages a subscription holds for its reader, 256 by
 	// default, and BufferBytes how many bytes of payload, 1 MiB by default. Beyond
 	// it the registry waits for the reader; one message always fits.
+	//
+	// One whose reader has stopped also has the next two messages and what the
+	// connection has received for it: 128 KiB, 256 KiB where the reader was fast
+	// before, for which packets take up to twice as much memory. So N stalled
+	// subscriptions take at most N × (BufferBytes + 3 messages + 0.5 MiB); with
+	// small messages, and Buffer at 1, it is about 0.2 MiB for each.
 	Buffer, BufferBytes int
 
 	// KeepAlive is after how long without a packet the client asks whether the
@@ -105,12 +111,15 @@ func (o Options) validate() (Options, error) {
 	return o, nil
 }
 
-// pinByToken makes the registry's key that of the token.
+// pinByToken makes the registry's key that of the token, which may come from a
+// file: with a line end behind it.
 func (o *Options) pinByToken() error {
-	if !protocol.IsJoinToken(o.Token) {
+	text := strings.TrimSpace(o.Token)
+	if !protocol.IsJoinToken(text) {
 		return nil
 	}
-	token, err := protocol.ParseJoinToken(o.Token)
+	o.Token = text
+	token, err := protocol.ParseJoinToken(text)
 	if err != nil {
 		return err
 	}

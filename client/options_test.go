@@ -80,6 +80,9 @@ func TestATokenPinsItsRegistry(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, link.Fingerprint(key), o.RegistryKey)
 	}
+	read, err := Options{Token: token + "\n"}.validate()
+	require.NoError(t, err)
+	require.Equal(t, token, read.Token)
 	o, err := Options{Token: "of an operator's own making"}.validate()
 	require.NoError(t, err)
 	require.Empty(t, o.RegistryKey)

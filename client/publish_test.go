@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/fakeregistry"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/stretchr/testify/require"
@@ -565,14 +566,15 @@ func TestWhatWasAckedBeforeCloseIsKept(t *testing.T) {
 		reg.OnAck(func(_ string, seq protocol.Seq) (time.Duration, bool) {
 			return time.Duration(seq%50) * time.Millisecond, false
 		})
-		for i := range 50 {
+		n := testenv.Raced(50, 15)
+		for i := range n {
 			c := join(t, reg, "a")
 			ack, err := c.PublishTo(t.Context(), "t", []byte(big))
 			require.NoError(t, err)
 			require.NoError(t, c.Close())
 			require.Equal(t, protocol.Seq(i+1), ack.Seq)
 		}
-		require.Len(t, stored(reg), 50)
+		require.Len(t, stored(reg), n)
 	})
 }
 

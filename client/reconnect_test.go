@@ -20,6 +20,7 @@ import (
 	"github.com/pilotgo/pilotgo/fakeregistry"
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/internal/simnet"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/memlog"
@@ -30,7 +31,7 @@ import (
 // none has a subscription twice.
 func TestClientsComeBackSpreadOut(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
-		const many = 200
+		many := testenv.Raced(200, 80)
 		var clients []*client.Client
 		for i := range many {
 			c := join(t, reg, fmt.Sprintf("n%d", i))
@@ -138,8 +139,9 @@ func TestRetriesBeginAnewAfterAGoodConnection(t *testing.T) {
 func TestRetriesSlowDownThoughTheRegistryWelcomes(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := join(t, reg, "a")
+		subscribe(t, c, "t")
 		record(t, reg, func(h fakeregistry.Heard) fakeregistry.Answer {
-			if _, ok := h.Frame.(*protocol.OpenLane); ok {
+			if _, ok := h.Frame.(*protocol.Subscribe); ok {
 				return fakeregistry.Answer{Close: protocol.ErrInternal}
 			}
 			return fakeregistry.Answer{}
@@ -244,6 +246,46 @@ func TestRefusedClientComesBackWhenItIsTold(t *testing.T) {
 		start := time.Now()
 		until[client.Connected](t, e)
 		require.Greater(t, time.Since(start), 10*time.Second)
+	})
+}
+
+// A registry that has all the sessions it takes, or knows all the nodes, says when
+// to come again.
+func TestACrowdedRegistrySaysWhenToComeBack(t *testing.T) {
+	for name, l := range map[string]registry.Limits{"sessions": {Sessions: 1}, "nodes": {Nodes: 1}} {
+		t.Run(name, func(t *testing.T) {
+			bubbleWith(t, limited(l), func(t *testing.T, reg *fakeregistry.Registry) {
+				join(t, reg, "a")
+				addr, o := options(reg, "b")
+				_, err := client.Dial(t.Context(), addr, o)
+				var told *protocol.Error
+				require.ErrorAs(t, err, &told)
+				require.Equal(t, protocol.ErrLimit, told.Code)
+				require.GreaterOrEqual(t, told.RetryAfter, time.Second)
+			})
+		})
+	}
+}
+
+func TestClientComesBackWhenACrowdedRegistrySaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		inside, outside := join(t, reg, "a"), join(t, reg, "b")
+		reg.SetLimits(registry.Limits{Sessions: 1})
+		require.NoError(t, reg.Restart())
+		time.Sleep(time.Minute)
+		if inside.Stats().Connects == 1 {
+			inside, outside = outside, inside
+		}
+		require.Equal(t, uint64(2), inside.Stats().Connects)
+		e := outside.Events()
+		failed := until[client.DialFailed](t, e)
+		require.ErrorIs(t, failed.Err, protocol.ErrLimit)
+		require.False(t, failed.Hard)
+		require.GreaterOrEqual(t, failed.Retry, time.Second)
+		inside.Close()
+		start := time.Now()
+		until[client.Connected](t, e)
+		require.Greater(t, time.Since(start), failed.Retry-50*time.Millisecond)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/stretchr/testify/require"
 )
@@ -145,7 +146,7 @@ func TestOutboxWalk(t *testing.T) {
 		func(d *desk) { withdrawNth(d, 0) },
 		func(d *desk) { withdrawNth(d, 1) },
 	}
-	const depth = 7
+	depth := testenv.Raced(7, 6)
 	reached := map[stage]int{}
 	resent := 0
 	for way := range pow(len(steps), depth) {

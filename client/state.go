@@ -88,12 +88,14 @@ func ForgetRegistry(home, addr string) (bool, error) {
 // link is what options mean for the connection.
 func (o Options) link() (link.Config, error) {
 	conf := link.Config{
-		PacketConn: o.PacketConn,
-		Pinned:     o.RegistryKey,
-		Pins:       link.MemoryPins(),
-		Tickets:    link.MemoryTickets(),
-		Limits:     o.limits(),
-		Logger:     o.Logger,
+		Pinned:  o.RegistryKey,
+		Pins:    link.MemoryPins(),
+		Tickets: link.MemoryTickets(),
+		Limits:  o.limits(),
+		Logger:  o.Logger,
+	}
+	if o.PacketConn != nil {
+		conf.PacketConn = link.NewSocket(o.PacketConn)
 	}
 	var err error
 	if conf.Identity, err = o.identity(); err != nil {

@@ -284,6 +284,9 @@ func (s *Subscription) read(n *connection) error {
 func (s *Subscription) open(n *connection) (*link.Channel, error) {
 	ctx, cancel := context.WithTimeoutCause(n.ctx, replyTime, errMute)
 	defer cancel()
+	n.opening.Add(1)
+	defer n.opening.Add(-1)
+	n.due()
 	ch, err := n.s.Open(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), errMute) {
 		return nil, &refusal{protocol.Errorf(protocol.ErrLimit, "the registry takes no more channels")}

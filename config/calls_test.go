@@ -164,6 +164,19 @@ func TestEachCallEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// Open has no Swarm yet.
+func TestOpenEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		c := &slow{Conn: dial(t, reg, "a")} // answers nothing
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		begun := time.Now()
+		_, err := config.Open(ctx, c, swarm, config.Options{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, time.Since(begun), 5*time.Second+100*time.Millisecond)
+	})
+}
+
 // A connection that is closed ends each call.
 func TestEachCallEndsWithItsConnection(t *testing.T) {
 	for name, call := range calls {

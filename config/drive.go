@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,9 @@ func (o *DriveOptions) writing() RolloutOptions {
 // A rollout is rolled back by itself when more of the reached agents fail than its
 // plan allows, or when too few run it in time.
 //
-// Errors: ErrNotFound when no rollout is going on; ErrInvalid when its plan cannot be
+// Errors: ErrNotFound when no rollout is going on; [*LostRolloutError] when the
+// registry's log is another one by now and does not have it (one that was restored
+// may: then driving goes on); ErrInvalid when its plan cannot be
 // read; ErrConflict when the fence of its progress is above its version, which
 // somebody must have raised; ErrStaleTerm when the Leadership is over; that of ctx;
 // and those of publishing.
@@ -56,7 +59,7 @@ func (s *Swarm) DriveRollout(ctx context.Context, o DriveOptions) (RolloutStatus
 	}
 	ctx, cancel := while(ctx, o.Leadership)
 	defer cancel()
-	d := &driver{s: s, o: o, version: r.Progress.Version, write: o.writing()}
+	d := &driver{s: s, o: o, version: r.Progress.Version, epoch: r.Epoch.ID, write: o.writing()}
 	st, err := d.run(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -93,6 +96,7 @@ type driver struct {
 	o       DriveOptions
 	write   RolloutOptions
 	version uint64
+	epoch   protocol.EpochID // of the log that has it
 	shown   RolloutStatus
 	clock   registryClock
 	above   bool // the fence of the progress was above the version at the last look
@@ -115,6 +119,9 @@ func (d *driver) run(ctx context.Context) (st RolloutStatus, err error) {
 	}
 	for {
 		r, err := d.s.rolling(ctx)
+		if err == nil || errors.Is(err, protocol.ErrNotFound) {
+			err = cmp.Or(d.lost(&r), err)
+		}
 		if err != nil {
 			return st, err
 		}
@@ -132,6 +139,19 @@ func (d *driver) run(ctx context.Context) (st RolloutStatus, err error) {
 			return st, ctx.Err()
 		}
 	}
+}
+
+// lost is an error when another log has taken the place of the one with the rollout.
+// What is lost is not put back: the version to go back to is gone with it.
+func (d *driver) lost(r *rolling) error {
+	if r.Epoch.ID == d.epoch {
+		return nil
+	}
+	if r.Progress.Version != d.version {
+		return &LostRolloutError{Swarm: d.s.name, Version: d.version, Epoch: r.Epoch.ID}
+	}
+	d.epoch = r.Epoch.ID
+	return nil
 }
 
 // pause is how long nothing can be missed that matters.
@@ -157,9 +177,12 @@ func (d *driver) look(ctx context.Context, r rolling) (RolloutStatus, error) {
 	d.show(st)
 	switch {
 	case !r.at.IsZero() && d.clock.now().Sub(r.at) > keepAlive:
-		return st, d.overtaken(d.s.write(ctx, &r.Progress, r.fence, &d.write))
+		_, err := d.s.write(ctx, &r.Progress, r.fence, &d.write)
+		return st, d.overtaken(err)
 	case r.Progress.State != RolloutRunning:
 		return st, nil
+	case r.Progress.Ending != "":
+		return st, d.overtaken(d.end(ctx, r))
 	case r.Progress.Since.IsZero():
 		return d.step(ctx, r, &c, 0)
 	}
@@ -167,11 +190,9 @@ func (d *driver) look(ctx context.Context, r rolling) (RolloutStatus, error) {
 	case advance:
 		return d.step(ctx, r, &c, r.Progress.Step+1)
 	case finish:
-		return st, d.overtaken(d.s.promote(ctx, r, &d.write))
+		return st, d.overtaken(d.decide(ctx, r, RolloutComplete, ""))
 	case giveUp:
-		d.write.Reason = why
-		_, err := d.s.rollBack(ctx, r, &d.write, d.s.unchanged(&r, d.write.Leadership))
-		return st, d.overtaken(err)
+		return st, d.overtaken(d.decide(ctx, r, RolloutRolledBack, why))
 	case goOn:
 	}
 	return st, nil
@@ -197,12 +218,37 @@ func (d *driver) step(ctx context.Context, r rolling, c *Compliance, step int) (
 		Share: max(r.plan.share(step), r.Progress.Share), Labels: r.plan.Labels,
 	}
 	p.atLeastOne(c)
-	err := d.s.write(ctx, &p, r.fence, &d.write)
+	_, err := d.s.write(ctx, &p, r.fence, &d.write)
 	st := RolloutStatus{Progress: p, Plan: r.plan, Base: r.version(), Reached: p.reach(c, r.staged.Time)}
 	if err == nil {
 		d.show(st)
 	}
 	return st, d.overtaken(err)
+}
+
+// decide writes how the rollout is to end, and brings that end. It takes two writes:
+// the one that ends it is of another topic, and under a leadership has no room for a
+// condition on the progress. A pause is in the log before the decision, which then
+// is refused, or finds it and is refused itself.
+func (d *driver) decide(ctx context.Context, r rolling, ending RolloutState, why string) error {
+	r.Progress.Ending, r.Progress.Reason = ending, why
+	seq, err := d.s.write(ctx, &r.Progress, r.fence, &d.write)
+	if err != nil {
+		return err
+	}
+	r.fence.K, r.fence.S = r.Progress.Version, seq
+	return d.end(ctx, r)
+}
+
+// end brings the end that was decided on.
+func (d *driver) end(ctx context.Context, r rolling) error {
+	if r.Progress.Ending == RolloutComplete {
+		return d.s.promote(ctx, r, &d.write)
+	}
+	how := d.write
+	how.Reason = r.Progress.Reason
+	_, err := d.s.rollBack(ctx, r, &how)
+	return err
 }
 
 // overtaken passes over a refusal of our own fences: somebody else wrote, which

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -49,6 +50,39 @@ func (e *SupersededError) Error() string {
 
 // Unwrap gives the code.
 func (e *SupersededError) Unwrap() error { return protocol.ErrConflict }
+
+// StuckError says that an Apply went on after Follow was to end, and that Follow had
+// to wait for it.
+type StuckError struct {
+	Version uint64        // that was applied
+	Took    time.Duration // since the Apply began
+	Late    time.Duration // since Follow was to end
+}
+
+func (e *StuckError) Error() string {
+	return fmt.Sprintf("the Apply of version %d took %v, and %v of that after it was told to end", e.Version, e.Took, e.Late)
+}
+
+// LostRolloutError says that the registry's log was lost or replaced while a rollout
+// was driven, and that the new one does not have it. Agents keep what they have: the
+// version, where the rollout had reached them. It is protocol.ErrWrongEpoch.
+type LostRolloutError struct {
+	Swarm   string
+	Version uint64
+	Epoch   protocol.EpochID // of the new log
+}
+
+func (e *LostRolloutError) Error() string {
+	return fmt.Sprintf("config %q: the rollout of version %d was lost: the registry has another log, of epoch %s", e.Swarm, e.Version, e.Epoch)
+}
+
+// Unwrap gives the code.
+func (e *LostRolloutError) Unwrap() error { return protocol.ErrWrongEpoch }
+
+// Hint tells a person what to do.
+func (e *LostRolloutError) Hint() string {
+	return "agents keep what they have: publish the version that all are to go back to, and begin the rollout anew"
+}
 
 func (s *Swarm) noVersion(version uint64) error {
 	if version == 0 {

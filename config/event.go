@@ -146,13 +146,14 @@ type report struct {
 	Version              uint64
 	Error                string
 	Pinned, Held, Behind bool
+	Highest              uint64 // while Behind, where it is above Applied
 }
 
 // Change is something that happened to a follower.
 type Change struct {
 	Kind    ChangeKind
 	Version uint64
-	Reason  string // of ChangeRejected, ChangeFailed and ChangeVoid
+	Reason  string // of ChangeRejected, ChangeFailed, ChangeVoid and ChangeStuck
 }
 
 // ChangeKind is what happened.
@@ -173,6 +174,7 @@ const (
 	ChangeEpoch                            // the registry's log was lost or replaced
 	ChangeGap                              // messages left the log before they were read
 	ChangeVoid                             // a message counts for nothing; Version is 0
+	ChangeStuck                            // Follow is to end, and waits for an Apply that does not return
 )
 
 var changeNames = [...]string{
@@ -180,6 +182,7 @@ var changeNames = [...]string{
 	ChangeRejected: "rejected", ChangeFailed: "failed", ChangeSuperseded: "superseded", ChangeHeld: "held",
 	ChangePinned: "pinned", ChangeUnpinned: "unpinned", ChangeBehind: "registry behind",
 	ChangeEpoch: "new epoch", ChangeGap: "gap", ChangeVoid: "void message",
+	ChangeStuck: "stuck",
 }
 
 func (k ChangeKind) String() string {

@@ -91,9 +91,15 @@ func (o *FollowOptions) validate(self client.Self) error {
 // against the agent: it goes on, and its report is made up for.
 //
 // a is used from one goroutine at a time, and not any more once Follow has
-// returned; for that Follow waits for an Apply that has begun. A validator that does
-// not look at its context is not waited for. The error is that of ctx; net.ErrClosed when the connection was closed; what the registry says when it
-// refuses the subscription; or what a says about what is applied now.
+// returned; for that Follow waits for an Apply that has begun, without a bound: a
+// goroutine cannot be ended from outside. An Apply that does not return within a
+// second of the end of its context is told of, each minute, as ChangeStuck, and is
+// part of the error in the end, as a [*StuckError]. A validator that does not look
+// at its context is not waited for.
+//
+// The error is that of ctx; net.ErrClosed when the connection was closed; what the
+// registry says when it refuses the subscription; or what a says about what is
+// applied now.
 func (s *Swarm) Follow(ctx context.Context, a Applier, o FollowOptions) error {
 	if err := o.validate(s.conn.Self()); err != nil {
 		return err
@@ -106,7 +112,35 @@ func (s *Swarm) Follow(ctx context.Context, a Applier, o FollowOptions) error {
 		return fmt.Errorf("follow config %q: %w", s.name, err)
 	}
 	err := f.run(ctx)
+	cancel()
+	if stuck := f.leave(); stuck != nil {
+		return fmt.Errorf("follow config %q: %w: %w", s.name, err, stuck)
+	}
 	return fmt.Errorf("follow config %q: %w", s.name, err)
+}
+
+// How long an Apply may go on after its end without a word, and how often there is
+// one after that.
+const (
+	stuckAfter = time.Second
+	stuckEvery = time.Minute
+)
+
+// leave waits for what goes on, and returns an error where that took long.
+func (f *follower) leave() error {
+	end := f.now()
+	for wait := stuckAfter; ; wait = stuckEvery {
+		select {
+		case <-f.job:
+			if late := f.now() - end; late >= stuckAfter {
+				return &StuckError{f.state.work.Version, f.now() - f.applyAt, late}
+			}
+			return nil
+		case <-time.After(wait):
+			f.tell(Change{ChangeStuck, f.state.work.Version, fmt.Sprintf(
+				"Apply goes on for %v, though its context ended %v ago", f.now()-f.applyAt, f.now()-end)})
+		}
+	}
 }
 
 type follower struct {
@@ -125,6 +159,7 @@ type follower struct {
 	timer    *time.Timer
 	calloff  context.CancelFunc // of the judge that is going on
 	job      chan struct{}      // closed when the last judge or apply has ended
+	applyAt  moment             // when the last apply began
 	reports  *reporter
 }
 
@@ -266,8 +301,7 @@ func (f *follower) do(ctx context.Context, a action) {
 	case setTimer:
 		f.setTimer(a.At)
 	case show:
-		f.log(a.Change)
-		f.o.Notify(a.Change)
+		f.tell(a.Change)
 	case voided:
 		f.reports.void.Add(1)
 		f.s.o.Logger.Warn("config message is void", "swarm", f.s.name, "seq", a.Seq, "sender", a.Sender, "why", a.Void.String())
@@ -282,12 +316,14 @@ func (f *follower) setTimer(at moment) {
 	}
 }
 
-func (f *follower) log(c Change) {
+// tell logs a change and hands it on.
+func (f *follower) tell(c Change) {
 	level := f.s.o.Logger.Info
-	if c.Kind == ChangeRejected || c.Kind == ChangeFailed || c.Kind == ChangeBehind {
+	if c.Kind == ChangeRejected || c.Kind == ChangeFailed || c.Kind == ChangeBehind || c.Kind == ChangeStuck {
 		level = f.s.o.Logger.Warn
 	}
 	level("config "+c.Kind.String(), "swarm", f.s.name, "version", c.Version, "reason", c.Reason)
+	f.o.Notify(c)
 }
 
 // doc is the document that the machine means.
@@ -332,6 +368,7 @@ func (f *follower) judge(ctx context.Context, d *Document) {
 }
 
 func (f *follower) apply(ctx context.Context, d *Document) {
+	f.applyAt = f.now()
 	f.work(func() {
 		err := safely(func() error { return f.a.Apply(ctx, d) })
 		e := done{Doc: refOf(d), OK: err == nil}
@@ -530,7 +567,7 @@ func (r *reporter) message(next report) []byte {
 	m := &Report{
 		Agent: r.f.o.Agent, AppliedVersion: next.Applied, Digest: next.Digest,
 		State: next.State, Version: next.Version, Error: cut(next.Error),
-		Pinned: next.Pinned, Held: next.Held, Behind: next.Behind,
+		Pinned: next.Pinned, Held: next.Held, Behind: next.Behind, Highest: next.Highest,
 		At: r.f.s.o.WallClock(), Every: r.f.o.ReportEvery, Labels: r.f.o.Labels,
 		Void: r.void.Load(), Instance: self.Instance.String(), Number: r.n,
 	}

@@ -520,6 +520,56 @@ func TestReportsWaitForTheRegistry(t *testing.T) {
 	})
 }
 
+// An Apply that does not look at its context cannot be ended; who waits is told
+// what for.
+func TestAnApplyThatDoesNotEndIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 7, `{}`)
+		stuck := &memory{delay: 150 * time.Second}
+		var told []string
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- join(t, reg, "a").Follow(ctx, stuck, config.FollowOptions{Notify: func(c config.Change) {
+				if c.Kind == config.ChangeStuck {
+					told = append(told, fmt.Sprintf("%s %d: %s", c.Kind, c.Version, c.Reason))
+				}
+			}})
+		}()
+		settle()
+		begun := time.Now()
+		cancel()
+		err := <-done
+		require.Greater(t, time.Since(begun), 148*time.Second, "it waits all the same")
+		require.ErrorIs(t, err, context.Canceled)
+		var e *config.StuckError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, uint64(7), e.Version)
+		require.Equal(t, 150*time.Second, e.Took)
+		require.Equal(t, time.Since(begun), e.Late)
+		require.Len(t, told, 3, "after 1 s, 61 s and 121 s")
+		require.Regexp(t, `^stuck 7: Apply goes on for 1.*s, though its context ended 1s ago$`, told[0])
+		require.Regexp(t, `ended 2m1s ago$`, told[2])
+	})
+}
+
+func TestAStuckApplyIsToldByClose(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		live, err := config.Subscribe(t.Context(), s, config.LiveOptions[map[string]int]{
+			FollowOptions: config.FollowOptions{}, Applier: &memory{delay: 10 * time.Second},
+		})
+		require.NoError(t, err)
+		publish(t, s, 1, `{"a":1}`)
+		pass(time.Second)
+		var e *config.StuckError
+		require.ErrorAs(t, live.Close(), &e)
+		require.ErrorAs(t, live.Close(), &e, "each time")
+		require.Equal(t, uint64(1), e.Version)
+	})
+}
+
 func TestFollowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		c := dial(t, reg, "a")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotgo/pilotgo/config"
 	"github.com/pilotgo/pilotgo/fakeregistry"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -32,39 +33,49 @@ func fill(t testing.TB, reg *fakeregistry.Registry, n, between int) {
 
 func TestALongHistory(t *testing.T) {
 	bubbleWith(t, fakeregistry.Options{Retention: fakeregistry.Retention{Versions: 5000}}, func(t *testing.T, reg *fakeregistry.Registry) {
-		fill(t, reg, 3000, 2)
+		n := testenv.Raced[uint64](3000, 900)
+		fill(t, reg, int(n), 2)
 		s := join(t, reg, "a")
-		for _, v := range []uint64{1, 2, 1000, 1500, 2999, 3000} {
+		for _, v := range []uint64{1, 2, n / 3, n / 2, n - 1, n} {
 			d, err := s.Get(t.Context(), 10*v)
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprintf(`{"v":%d,"max_workers":10}`, v), string(d.Config))
 		}
-		for _, v := range []uint64{1, 9, 15001, 29999, 30001, 1 << 50} {
+		for _, v := range []uint64{1, 9, 5*n + 1, 10*n - 1, 10*n + 1, 1 << 50} {
 			_, err := s.Get(t.Context(), v)
 			require.ErrorIs(t, err, protocol.ErrNotFound, v)
 		}
 		all := versions(t, s, config.HistoryOptions{})
-		require.Len(t, all, 3000)
+		require.Len(t, all, int(n))
 		for i, v := range all {
-			require.Equal(t, uint64(10*(3000-i)), v)
+			require.Equal(t, 10*(n-uint64(i)), v)
 		}
 		page := versions(t, s, config.HistoryOptions{Limit: 3})
-		require.Equal(t, []uint64{30000, 29990, 29980}, page)
-		require.Equal(t, []uint64{29970, 29960}, versions(t, s, config.HistoryOptions{Before: page[2], Limit: 2}))
+		require.Equal(t, []uint64{10 * n, 10*n - 10, 10*n - 20}, page)
+		require.Equal(t, []uint64{10*n - 30, 10*n - 40}, versions(t, s, config.HistoryOptions{Before: page[2], Limit: 2}))
 	})
 }
 
 // Long documents are looked for and not read through.
 func TestALongHistoryOfLongDocuments(t *testing.T) {
 	bubbleWith(t, fakeregistry.Options{Retention: fakeregistry.Retention{TopicBytes: -1}}, func(t *testing.T, reg *fakeregistry.Registry) {
-		s := join(t, reg, "ci")
-		for v := uint64(1); v <= 40; v++ {
-			publish(t, s, v*v, fmt.Sprintf(`{"v":%d,"x":%q}`, v, strings.Repeat("x", 300_000)))
+		const n, size = 40, 300_000
+		long := strings.Repeat("x", size)
+		for v := uint64(1); v <= n; v++ {
+			_, err := reg.Inject(t.Context(), fakeregistry.Raw{
+				From: "ci", Topic: topic, Payload: fmt.Appendf(nil, `{"type":"config_update","version":%d,"config":{"v":%d,"x":"%s"}}`, v*v, v, long),
+				Conditions: []protocol.Condition{{Topic: topic, Term: v * v, Raise: v * v}},
+			})
+			require.NoError(t, err)
 		}
+		c := dial(t, reg, "a")
+		s := openSwarm(t, c)
 		for _, v := range []uint64{1, 2, 17, 39, 40} {
+			before := c.Stats().Received
 			d, err := s.Get(t.Context(), v*v)
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprintf(`{"v":%d,`, v), string(d.Config[:len(fmt.Sprint(v))+6]))
+			require.Less(t, c.Stats().Received-before, uint64(n*size/2), "version %d", v)
 		}
 		_, err := s.Get(t.Context(), 5)
 		require.ErrorIs(t, err, protocol.ErrNotFound)

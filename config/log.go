@@ -277,7 +277,7 @@ type place struct {
 // halve finds a version by the terms of messages, which rise with their seqs.
 func (s *Swarm) halve(ctx context.Context, f client.FenceState, version uint64) (*Document, error) {
 	lo, hi := place{}, place{f.S, f.K}
-	for n := 0; lo.seq < hi.seq; n++ {
+	for n := 0; lo.seq <= hi.seq; n++ { // what comes behind hi may be it
 		mid := between(lo, hi, version, n%2 == 0)
 		p := probe{version: version, below: place{seq: lo.seq}}
 		p.complete = mid == lo.seq
@@ -337,7 +337,7 @@ func (p *probe) take(m *protocol.Message, epoch protocol.EpochID) (more bool) {
 // versions rose evenly, or the middle.
 func between(lo, hi place, version uint64, evenly bool) protocol.Seq {
 	width := hi.seq - lo.seq
-	if !evenly || hi.term <= lo.term {
+	if !evenly || hi.term <= lo.term || width == 0 {
 		return lo.seq + width/2
 	}
 	share := float64(version-lo.term) / float64(hi.term-lo.term)

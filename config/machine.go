@@ -444,5 +444,8 @@ func (s *state) report() report {
 	if r.Version == 0 {
 		r.State = StatePending
 	}
+	if r.Behind && s.highest > r.Applied {
+		r.Highest = s.highest
+	}
 	return r
 }

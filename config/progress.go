@@ -36,6 +36,11 @@ type Progress struct {
 	Reason  string    // why it paused or ended
 	Who     string
 
+	// Ending is the end that a driver has decided on and is about to bring: then the
+	// rollout cannot be paused any more, and whoever drives brings that end. "" until
+	// then.
+	Ending RolloutState
+
 	// Reached are agents with all Labels, and of all others the Share whose ids
 	// hash lowest.
 	Share  float64
@@ -57,7 +62,7 @@ func ParseProgress(payload []byte) (*Progress, error) {
 	}
 	p := &Progress{
 		Version: version(f["version"]), State: RolloutState(unquote(f["state"])),
-		Reason: unquote(f["reason"]), Who: unquote(f["who"]),
+		Reason: unquote(f["reason"]), Who: unquote(f["who"]), Ending: RolloutState(unquote(f["ending"])),
 	}
 	p.Since, _ = time.Parse(time.RFC3339Nano, unquote(f["since"]))
 	step, _ := count(f["step"])
@@ -89,6 +94,7 @@ func (p *Progress) Append(b []byte) []byte {
 	}
 	b = appendText(b, "reason", p.Reason)
 	b = appendText(b, "who", p.Who)
+	b = appendText(b, "ending", string(p.Ending))
 	return append(b, '}')
 }
 

@@ -12,7 +12,7 @@ import (
 
 func TestProgressReadsAsItWasWritten(t *testing.T) {
 	p := &Progress{
-		Version: 7, State: RolloutPaused, Step: 2, Reason: `"why"`, Who: "ci", Share: 0.25,
+		Version: 7, State: RolloutPaused, Step: 2, Reason: `"why"`, Who: "ci", Share: 0.25, Ending: RolloutComplete,
 		Since: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Labels: map[string]string{"zone": "a"},
 	}
 	got, err := ParseProgress(p.Append(nil))

@@ -23,11 +23,16 @@ const Leap = 24 * time.Hour
 // unless somebody else does so meanwhile.
 type PublishOptions struct {
 	// Version to publish; 0 is the next: above all before it, and unix seconds
-	// where that is higher, as scripts use them.
+	// where that is higher, as scripts use them. In a log that has no version yet, or
+	// is younger than two days, it is above what agents report, too: they may know
+	// versions of a log that was lost.
 	Version uint64
 
 	// Expect is the version the caller has read, so that nothing is overwritten
 	// unseen; None if there was none. 0 is whatever there is when Publish begins.
+	// Where this node itself has published the same bytes upon that version, and
+	// nobody anything since, it is a success: the answer was lost, and this is the
+	// publish again.
 	Expect uint64
 
 	Reason     string
@@ -35,8 +40,6 @@ type PublishOptions struct {
 	Validators []Validator
 	Leadership Leadership // publishes only as long as it lasts
 	Extra      []Field    // more fields of the message; no name of ours
-
-	also *protocol.Condition // must hold too
 }
 
 // Published tells what is in the log.
@@ -143,6 +146,10 @@ var reserved = map[string]bool{
 // publish publishes a document behind what was read.
 func (s *Swarm) publish(ctx context.Context, d *Document, h head, o *PublishOptions) (Published, error) {
 	if o.Expect != 0 && o.Expect != h.top() && (o.Expect != None || h.top() != 0) {
+		done, err := s.repeated(ctx, d, h, o)
+		if err != nil || done.Duplicate {
+			return done, err
+		}
 		return Published{}, &ConflictError{Swarm: s.name, Version: o.Version, Current: h.top(), Expect: o.Expect}
 	}
 	if err := s.number(ctx, d, h); err != nil {
@@ -152,9 +159,6 @@ func (s *Swarm) publish(ctx context.Context, d *Document, h head, o *PublishOpti
 		return s.taken(ctx, d, nil)
 	}
 	p := client.Publication{Topic: s.topic, Payload: d.Append(nil), Conditions: s.raise(h.FenceState, d.Version)}
-	if o.also != nil {
-		p.Conditions = append(p.Conditions, *o.also)
-	}
 	ack, err := s.send(ctx, p, o.Leadership)
 	if err != nil {
 		return s.taken(ctx, d, err)
@@ -163,6 +167,39 @@ func (s *Swarm) publish(ctx context.Context, d *Document, h head, o *PublishOpti
 		Version: d.Version, Digest: d.Digest, Seq: ack.Seq, Epoch: ack.Epoch, Time: ack.Time,
 		Duplicate: ack.Duplicate, BestEffort: !s.fenced,
 	}, nil
+}
+
+// repeated finds what this node itself has published upon what is expected, with the
+// same bytes: its answer was lost, and this is the same publish again. Without a
+// Duplicate there is nothing of the kind.
+func (s *Swarm) repeated(ctx context.Context, d *Document, h head, o *PublishOptions) (Published, error) {
+	newest := h.latest
+	if newest == nil || h.staged != nil || d.Staged || newest.Sender != s.conn.Self().Node || !sameContent(newest, d) ||
+		newest.RolledBackTo != d.RolledBackTo || o.Version != 0 && o.Version != newest.Version {
+		return Published{}, nil
+	}
+	before := None
+	for prior, err := range s.versions(ctx, h.FenceState) {
+		if err != nil {
+			return Published{}, fmt.Errorf("config %q: %w", s.name, err)
+		}
+		if prior.Version < newest.Version {
+			before = prior.Version
+			break
+		}
+	}
+	if before != o.Expect {
+		return Published{}, nil
+	}
+	return s.published(newest), nil
+}
+
+// published is a version that is in the log already.
+func (s *Swarm) published(d *Document) Published {
+	return Published{
+		Version: d.Version, Digest: d.Digest, Seq: d.Seq, Epoch: d.Epoch, Time: d.Time,
+		Duplicate: true, BestEffort: !s.fenced,
+	}
 }
 
 // number gives the document its version, or checks the one it has.
@@ -176,7 +213,11 @@ func (s *Swarm) number(ctx context.Context, d *Document, h head) error {
 		return fmt.Errorf("config %q: %w", s.name, err)
 	}
 	if d.Version == 0 {
-		d.Version = max(next, uint64(max(0, now.Unix())))
+		known, err := s.reported(ctx, h, now)
+		if err != nil {
+			return err
+		}
+		d.Version = max(next, uint64(max(0, now.Unix())), known+1)
 	}
 	if d.Version > protocol.MaxTerm {
 		return protocol.Errorf(protocol.ErrLimit, "config %q: no version is left above %d", s.name, next-1)
@@ -186,6 +227,38 @@ func (s *Swarm) number(ctx context.Context, d *Document, h head) error {
 			"config %q: version %d skips ahead: the last one is %d, and as a time it is more than a day away", s.name, d.Version, next-1)
 	}
 	return nil
+}
+
+// young is how long a log may be missing versions that agents know from the one
+// before it. Those were at most Leap ahead of the clock when it began, but for some
+// that were counted on.
+const young = 2 * Leap
+
+// reported is the highest version that agents report to know, in a log that may have
+// lost it; they would not take a lower one. A number too far ahead for a version
+// is passed over, so that nobody can use them up by a report.
+func (s *Swarm) reported(ctx context.Context, h head, now time.Time) (top uint64, err error) {
+	born := h.Epoch.Born
+	if !s.fenced || h.K != 0 && born != 0 && now.Sub(time.Unix(int64(born), 0)) > young {
+		return 0, nil
+	}
+	limit := uint64(max(0, now.Add(Leap).Unix()))
+	err = s.steady(ctx, func() error {
+		top = 0
+		return s.read(ctx, s.status, func(m *protocol.Message, _ protocol.EpochID) bool {
+			if r, err := ParseReport(m.Payload); err == nil {
+				top = max(top, r.knows(limit))
+			}
+			return true
+		}, client.FromAll())
+	})
+	if errors.Is(err, protocol.ErrDenied) {
+		return 0, nil // who may not read reports publishes all the same
+	}
+	if err != nil {
+		return 0, fmt.Errorf("config %q: %w", s.name, err)
+	}
+	return top, nil
 }
 
 // raise is the condition that nothing stamped came since the fence was read, and
@@ -230,10 +303,7 @@ func (s *Swarm) taken(ctx context.Context, d *Document, refused error) (Publishe
 	case err != nil:
 		return Published{}, errors.Join(refused, err)
 	case found != nil && sameContent(found, d) && found.Staged == d.Staged:
-		return Published{
-			Version: d.Version, Digest: d.Digest, Seq: found.Seq, Epoch: found.Epoch, Time: found.Time,
-			Duplicate: true, BestEffort: !s.fenced,
-		}, nil
+		return s.published(found), nil
 	case f.K < d.Version && refused != nil && !s.refusedHere(refused):
 		return Published{}, refused // it may still come
 	}

@@ -227,8 +227,10 @@ func TestTheFirstOfAVersionCounts(t *testing.T) {
 func TestExpectation(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		s := join(t, reg, "a")
+		count := 0
 		with := func(expect uint64) error {
-			_, err := s.Publish(t.Context(), []byte(`{}`), config.PublishOptions{Expect: expect})
+			count++
+			_, err := s.Publish(t.Context(), fmt.Appendf(nil, `{"n":%d}`, count), config.PublishOptions{Expect: expect})
 			return err
 		}
 		require.ErrorIs(t, with(3), protocol.ErrConflict)
@@ -242,6 +244,53 @@ func TestExpectation(t *testing.T) {
 		require.ErrorAs(t, err, &conflict)
 		require.Equal(t, d.Version+1, conflict.Current)
 		require.EqualError(t, err, fmt.Sprintf(`config "workers": version conflict: current is %d, expected %d`, d.Version+1, d.Version))
+	})
+}
+
+// The answer to a publish with an expectation is lost for good: the same again finds
+// its own bytes upon the version that it expects, and nobody else's.
+func TestAPublishWithAnExpectationCanBeRepeated(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		a, b := join(t, reg, "a"), join(t, reg, "b")
+		lost := func(expect uint64, text string) {
+			reg.DropAcks("a", -1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := a.Publish(ctx, []byte(text), config.PublishOptions{Expect: expect})
+			require.ErrorIs(t, err, protocol.ErrUnknownOutcome)
+			reg.DropAcks("a", 0)
+		}
+		again := func(s *config.Swarm, text string, o config.PublishOptions) (config.Published, error) {
+			return s.Publish(t.Context(), []byte(text), o)
+		}
+		conflict := func(s *config.Swarm, text string, o config.PublishOptions) {
+			t.Helper()
+			_, err := again(s, text, o)
+			require.ErrorIs(t, err, protocol.ErrConflict)
+		}
+		lost(config.None, `{"n":1}`)
+		first, err := again(a, `{"n":1}`, config.PublishOptions{Expect: config.None})
+		require.NoError(t, err)
+		require.True(t, first.Duplicate)
+		require.Equal(t, protocol.Seq(1), first.Seq)
+
+		lost(first.Version, `{"n":2}`)
+		second, err := again(a, `{"n":2}`, config.PublishOptions{Expect: first.Version})
+		require.NoError(t, err)
+		require.Equal(t, []any{first.Version + 1, protocol.Seq(2), true}, []any{second.Version, second.Seq, second.Duplicate})
+		named, err := again(a, `{"n":2}`, config.PublishOptions{Expect: first.Version, Version: second.Version})
+		require.NoError(t, err)
+		require.True(t, named.Duplicate)
+		require.Len(t, reg.Messages(topic), 2)
+
+		conflict(a, `{"n":2}`, config.PublishOptions{Expect: first.Version - 1})
+		conflict(a, `{"n":2}`, config.PublishOptions{Expect: config.None})
+		conflict(a, `{"n":2}`, config.PublishOptions{Expect: first.Version, Version: second.Version + 1})
+		conflict(a, `{"n":2 }`, config.PublishOptions{Expect: first.Version})
+		conflict(b, `{"n":2}`, config.PublishOptions{Expect: first.Version})
+		publish(t, b, 0, `{"n":3}`)
+		conflict(a, `{"n":2}`, config.PublishOptions{Expect: first.Version})
+		require.Len(t, reg.Messages(topic), 3)
 	})
 }
 
@@ -351,6 +400,108 @@ func TestWithoutTheRegistrysTimeTheLocalOneCounts(t *testing.T) {
 		second := publish(t, s, 0, `{"a":1}`)
 		require.Equal(t, uint64(time.Now().Add(time.Hour).Unix())+1, second.Version, "still above the last")
 	})
+}
+
+// A log that was lost does not know how high the versions were: the agents do.
+func TestALostLogsVersionsAreGoneAbove(t *testing.T) {
+	ahead := func() uint64 { return uint64(time.Now().Add(time.Hour).Unix()) }
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		last := ahead()
+		publish(t, s, last, `{"v":1}`)
+		a := follow(t, reg, "a")
+		pinned := follow(t, reg, "pinned")
+		settle()
+		require.Equal(t, last, a.version())
+		require.NoError(t, reg.RestartEmpty())
+		pass(30 * time.Second)
+		require.Contains(t, a.took(), "registry behind "+fmt.Sprint(last))
+
+		p := publish(t, s, 0, `{"v":2}`)
+		require.Equal(t, last+1, p.Version)
+		settle()
+		require.Equal(t, `{"v":2}`, a.content())
+		require.Equal(t, `{"v":2}`, pinned.content())
+	})
+	t.Run("what is not applied counts", func(t *testing.T) {
+		bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+			s := join(t, reg, "ci")
+			last := ahead()
+			a := follow(t, reg, "a", func(a *agent) { a.now.Version, a.now.Highest = last-7, last })
+			settle()
+			require.Equal(t, fmt.Sprintf("%d: applied %d behind", last-7, last-7), a.report(t, reg))
+			require.Equal(t, last+1, publish(t, s, 0, `{"v":2}`).Version)
+			settle()
+			require.Equal(t, `{"v":2}`, a.content())
+		})
+	})
+	t.Run("what is too far ahead beside it does not", func(t *testing.T) {
+		bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+			s := join(t, reg, "ci")
+			last := ahead()
+			a := follow(t, reg, "a", func(a *agent) { a.now.Version, a.now.Highest = last, protocol.MaxTerm-1 })
+			settle()
+			require.Equal(t, fmt.Sprintf("%d: applied %d behind", last, last), a.report(t, reg))
+			require.Equal(t, last+1, publish(t, s, 0, `{"v":2}`).Version)
+		})
+	})
+	t.Run("later, too", func(t *testing.T) {
+		bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+			s := join(t, reg, "ci")
+			publish(t, s, 0, `{"v":1}`)
+			last := ahead()
+			follow(t, reg, "a", func(a *agent) { a.now.Version = last })
+			settle()
+			require.Equal(t, last+1, publish(t, s, 0, `{"v":2}`).Version)
+		})
+	})
+	t.Run("an old log was not lost", func(t *testing.T) {
+		bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+			s := join(t, reg, "ci")
+			publish(t, s, 0, `{"v":1}`)
+			reg.SetClock(49 * time.Hour)
+			tell(t, reg, uint64(time.Now().Add(50*time.Hour).Unix()))
+			require.Equal(t, uint64(time.Now().Add(49*time.Hour).Unix()), publish(t, s, 0, `{"v":2}`).Version)
+		})
+	})
+}
+
+// tell reports a version as anybody can.
+func tell(t *testing.T, reg *fakeregistry.Registry, version uint64) {
+	t.Helper()
+	_, err := reg.Inject(t.Context(), fakeregistry.Raw{From: "liar", Topic: status, Payload: fmt.Appendf(nil, `{"agent":"x","applied_version":%d}`, version)})
+	require.NoError(t, err)
+}
+
+// A report uses no versions up, and without the right to read any a publish works.
+func TestReportsDoNotUseUpVersions(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		tell(t, reg, protocol.MaxTerm)
+		tell(t, reg, uint64(time.Now().Add(config.Leap).Unix()))
+		require.Equal(t, uint64(time.Now().Unix()), publish(t, s, 0, `{"v":1}`).Version)
+		limit := uint64(time.Now().Add(config.Leap).Unix()) - 1
+		tell(t, reg, limit)
+		require.Equal(t, limit+1, publish(t, s, 0, `{"v":2}`).Version)
+	})
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := openSwarm(t, denied{dial(t, reg, "ci"), status})
+		tell(t, reg, uint64(time.Now().Add(time.Hour).Unix()))
+		require.Equal(t, uint64(time.Now().Unix()), publish(t, s, 0, `{"v":1}`).Version)
+	})
+}
+
+// denied is a connection that may not read a topic.
+type denied struct {
+	*client.Client
+	topic string
+}
+
+func (d denied) Subscribe(ctx context.Context, topic string, o ...client.SubscribeOption) (client.Stream, error) {
+	if topic == d.topic {
+		return nil, protocol.Errorf(protocol.ErrDenied, "no")
+	}
+	return d.Client.Subscribe(ctx, topic, o...)
 }
 
 // A registry may take longer messages than by default: not longer than agents read.

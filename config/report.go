@@ -41,6 +41,10 @@ type Report struct {
 	Held   bool // a rollout is going on and has not reached it
 	Behind bool // the registry knows no version as high as the agent does
 
+	// Highest is the highest version that an agent knows for which the registry is
+	// behind, where it is above the applied one.
+	Highest uint64
+
 	At     time.Time         // by the agent's clock
 	Every  time.Duration     // how often it reports when nothing changes; 0: it does not tell
 	Labels map[string]string // for the selectors of rollouts
@@ -53,6 +57,17 @@ type Report struct {
 
 // program reports whether an agent of this package wrote it, and not a script.
 func (r *Report) program() bool { return r.Instance != "" }
+
+// knows is the highest version below a limit that the agent tells of, 0 when it
+// tells of none.
+func (r *Report) knows(limit uint64) (top uint64) {
+	for _, n := range [...]uint64{r.AppliedVersion, r.Version, r.Highest} {
+		if n < limit {
+			top = max(top, n)
+		}
+	}
+	return top
+}
 
 // maxReport is how long a report may be.
 const maxReport = 64 << 10
@@ -121,6 +136,8 @@ func (r *Report) set(f field) {
 		r.Instance = unquote(f.value)
 	case "report":
 		r.Number, _ = count(f.value)
+	case "highest":
+		r.Highest, _ = count(f.value)
 	case "void":
 		r.Void, _ = count(f.value)
 	}
@@ -196,6 +213,7 @@ func (r *Report) Append(b []byte) []byte {
 			b = append(appendName(b, f.name), "true"...)
 		}
 	}
+	b = appendNumber(b, "highest", r.Highest)
 	if !r.At.IsZero() {
 		b = appendText(b, "at", r.At.UTC().Format(time.RFC3339Nano))
 	}

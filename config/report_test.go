@@ -37,7 +37,7 @@ func TestReportsOfScriptsCount(t *testing.T) {
 func TestAReportReadsAsItWasWritten(t *testing.T) {
 	r := &Report{
 		Agent: "2147483649", AppliedVersion: 6, Digest: DigestOf([]byte("{}")),
-		State: StateRejected, Version: 7, Error: "/a: required", Pinned: true, Held: true, Behind: true,
+		State: StateRejected, Version: 7, Error: "/a: required", Pinned: true, Held: true, Behind: true, Highest: 9,
 		At: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Every: time.Minute,
 		Labels: map[string]string{"zone": "b", "a": "<1>"}, Void: 2, Instance: "00ff", Number: 12,
 	}

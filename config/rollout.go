@@ -154,19 +154,19 @@ func (s *Swarm) progress(ctx context.Context) (p written, f client.FenceState, e
 // rolloutSlot is where the progress stands that a node wrote last.
 const rolloutSlot = "rollout"
 
-// write publishes progress behind what was read.
-func (s *Swarm) write(ctx context.Context, p *Progress, f client.FenceState, o *RolloutOptions) error {
+// write publishes progress behind what was read, and tells where it stands.
+func (s *Swarm) write(ctx context.Context, p *Progress, f client.FenceState, o *RolloutOptions) (protocol.Seq, error) {
 	p.Who = o.Who
 	if p.Who == "" {
 		p.Who = s.o.Who
 	}
-	_, err := s.send(ctx, client.Publication{
+	ack, err := s.send(ctx, client.Publication{
 		Topic: s.rollout, Payload: p.Append(nil), Slot: rolloutSlot,
 		Conditions: []protocol.Condition{{
 			Topic: s.rollout, Epoch: f.Epoch.ID, Term: p.Version, Raise: p.Version, HasExpect: true, Expect: f.S,
 		}},
 	}, o.Leadership)
-	return err
+	return ack.Seq, err
 }
 
 // rolling is a rollout as it stands in the log.
@@ -178,17 +178,6 @@ type rolling struct {
 
 	// unplanned tells why there is no plan: anybody can stage a version without.
 	unplanned error
-}
-
-// unchanged is the condition that nobody has written progress since it was read,
-// such as a pause. A publish has room for two: under a leadership there is none.
-func (s *Swarm) unchanged(r *rolling, l Leadership) *protocol.Condition {
-	if l != nil {
-		return nil
-	}
-	return &protocol.Condition{
-		Topic: s.rollout, Epoch: r.fence.Epoch.ID, Term: r.Progress.Version, HasExpect: true, Expect: r.fence.S,
-	}
 }
 
 // rolling reads the newest rollout. Where the log says that it is over, its
@@ -231,6 +220,7 @@ func (s *Swarm) over(ctx context.Context, r *rolling) error {
 	if r.Progress.State.Over() {
 		return nil
 	}
+	r.Progress.Ending = "" // it has come
 	switch d := r.latest; {
 	case d == nil, d.Version < r.Progress.Version:
 		r.Progress.State, r.Progress.Reason = RolloutSuperseded, "the log was lost"
@@ -262,11 +252,12 @@ func (s *Swarm) Rollout(ctx context.Context, members ...protocol.NodeID) (Rollou
 	return st, nil
 }
 
-// PauseRollout stops a rollout where it is: those reached keep the version, nobody
-// new is reached, and nothing rolls it back or completes it until it is resumed or
-// aborted; only a driver with a Leadership may end it still if it is about to at
-// that moment. ErrNotFound says that none is going on, ErrConflict that somebody
-// else wrote meanwhile.
+// PauseRollout stops a rollout where it is: those reached keep the version, and once
+// it has returned nil nobody new is reached, and nothing rolls it back or completes
+// it until it is resumed or aborted, or another version is published. A step that is
+// begun at the same moment comes before it. ErrNotFound says that none is going on;
+// ErrConflict that it cannot be paused any more, since a driver has decided to end
+// it, or that others wrote again and again.
 func (s *Swarm) PauseRollout(ctx context.Context, o RolloutOptions) error {
 	return s.setRollout(ctx, RolloutPaused, &o)
 }
@@ -276,10 +267,29 @@ func (s *Swarm) ResumeRollout(ctx context.Context, o RolloutOptions) error {
 	return s.setRollout(ctx, RolloutRunning, &o)
 }
 
+// setTries is how often a driver may come first.
+const setTries = 5
+
 func (s *Swarm) setRollout(ctx context.Context, state RolloutState, o *RolloutOptions) error {
+	var err error
+	for range setTries {
+		err = s.trySetRollout(ctx, state, o)
+		var e *protocol.Error
+		if !errors.As(err, &e) || e.Topic != s.rollout || e.Code != protocol.ErrConflict {
+			break // it is not that somebody else wrote
+		}
+	}
+	return err
+}
+
+func (s *Swarm) trySetRollout(ctx context.Context, state RolloutState, o *RolloutOptions) error {
 	r, err := s.going(ctx)
 	if err != nil || r.Progress.State == state {
 		return err
+	}
+	if r.Progress.Ending != "" {
+		return protocol.Errorf(protocol.ErrConflict, "config %q: the rollout of version %d is ending as %s, and cannot be %s any more",
+			s.name, r.Progress.Version, r.Progress.Ending, state)
 	}
 	if r.Progress.Since.IsZero() { // it has not begun, and does not by this
 		r.Progress.Share, r.Progress.Labels = 0, nil
@@ -287,7 +297,7 @@ func (s *Swarm) setRollout(ctx context.Context, state RolloutState, o *RolloutOp
 		return s.errorf("rollout", err)
 	}
 	r.Progress.State, r.Progress.Reason = state, o.Reason
-	if err := s.write(ctx, &r.Progress, r.fence, o); err != nil {
+	if _, err := s.write(ctx, &r.Progress, r.fence, o); err != nil {
 		return s.errorf("rollout", err)
 	}
 	return nil
@@ -313,23 +323,21 @@ func (s *Swarm) AbortRollout(ctx context.Context, o RolloutOptions) (Published, 
 	if o.Reason == "" {
 		o.Reason = "aborted"
 	}
-	return s.rollBack(ctx, r, &o, nil)
+	return s.rollBack(ctx, r, &o)
 }
 
 // rollBack publishes what was there before, and notes that. The first is what
 // counts.
-func (s *Swarm) rollBack(ctx context.Context, r rolling, o *RolloutOptions, only *protocol.Condition) (Published, error) {
+func (s *Swarm) rollBack(ctx context.Context, r rolling, o *RolloutOptions) (Published, error) {
 	if r.latest == nil {
 		return Published{}, s.noVersion(0)
 	}
-	how := o.publish()
-	how.also = only
-	published, err := s.restore(ctx, r.head, r.staged.Version, r.latest, how, false)
+	published, err := s.restore(ctx, r.head, r.staged.Version, r.latest, o.publish(), false)
 	if err != nil {
 		return published, err
 	}
 	p := r.Progress
-	p.State, p.Reason = RolloutRolledBack, o.Reason
+	p.State, p.Ending, p.Reason = RolloutRolledBack, "", o.Reason
 	s.note(ctx, &p, r.fence, o)
 	return published, nil
 }
@@ -342,7 +350,7 @@ const noteWait = 2 * time.Second
 func (s *Swarm) note(ctx context.Context, p *Progress, f client.FenceState, o *RolloutOptions) {
 	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()
-	if err := s.write(ctx, p, f, o); err != nil {
+	if _, err := s.write(ctx, p, f, o); err != nil {
 		s.o.Logger.Warn("end of rollout was not noted", "swarm", s.name, "version", p.Version, "error", err)
 	}
 }
@@ -351,20 +359,16 @@ func (s *Swarm) note(ctx context.Context, p *Progress, f client.FenceState, o *R
 func (s *Swarm) promote(ctx context.Context, r rolling, o *RolloutOptions) error {
 	d := *r.staged
 	d.Staged = false
-	message := client.Publication{
+	if _, err := s.send(ctx, client.Publication{
 		Topic: s.topic, Payload: d.Append(nil),
 		Conditions: []protocol.Condition{{
 			Topic: s.topic, Epoch: r.FenceState.Epoch.ID, Term: d.Version, HasExpect: true, Expect: r.S,
 		}},
-	}
-	if c := s.unchanged(&r, o.Leadership); c != nil {
-		message.Conditions = append(message.Conditions, *c)
-	}
-	if _, err := s.send(ctx, message, o.Leadership); err != nil {
+	}, o.Leadership); err != nil {
 		return err
 	}
 	p := r.Progress
-	p.State, p.Share, p.Reason = RolloutComplete, 1, ""
+	p.State, p.Ending, p.Share, p.Reason = RolloutComplete, "", 1, ""
 	s.note(ctx, &p, r.fence, o)
 	return nil
 }

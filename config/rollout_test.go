@@ -98,7 +98,7 @@ func TestARolloutGoesStepByStep(t *testing.T) {
 		p, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
 		require.NoError(t, err)
 		require.Equal(t, uint64(2), p.Version)
-		pass(time.Hour)
+		pass(15 * time.Minute)
 		require.Equal(t, 10, running(all, 1), "nobody drives it")
 
 		d := drive(t, join(t, reg, "driver"), config.DriveOptions{})
@@ -200,11 +200,13 @@ func TestARolloutTimesOut(t *testing.T) {
 				return nil
 			})}
 		})
-		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), plan, config.PublishOptions{Version: 2})
+		hasty := plan
+		hasty.Timeout = 12 * time.Minute
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), hasty, config.PublishOptions{Version: 2})
 		require.NoError(t, err)
 		d := drive(t, s, config.DriveOptions{})
 		require.NoError(t, <-d.done)
-		require.Regexp(t, `0 of \d agents run it after 1h0m0s`, d.end.Reason)
+		require.Regexp(t, `0 of \d agents run it after 12m0s`, d.end.Reason)
 	})
 }
 
@@ -277,7 +279,7 @@ func TestPauseResumeAbort(t *testing.T) {
 		canaries := running(all, 2)
 		require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{Reason: "lunch"}))
 		require.NoError(t, s.PauseRollout(t.Context(), none))
-		pass(time.Hour)
+		pass(15 * time.Minute)
 		require.Equal(t, canaries, running(all, 2))
 		require.Equal(t, "lunch", rollout(t, s).Reason)
 		require.NoError(t, s.ResumeRollout(t.Context(), none))
@@ -304,7 +306,7 @@ func TestARolloutMayBePausedBeforeItBegins(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{}))
 		drive(t, join(t, reg, "driver"), config.DriveOptions{})
-		pass(30 * time.Minute)
+		pass(11 * time.Minute)
 		require.Equal(t, 10, running(all, 1))
 		require.Equal(t, config.RolloutPaused, rollout(t, s).State)
 		require.NoError(t, s.ResumeRollout(t.Context(), config.RolloutOptions{}))
@@ -498,51 +500,190 @@ func TestAForgedProgressIsTold(t *testing.T) {
 	})
 }
 
-// before is a connection on which something happens before each publish of a topic.
+// before is a connection on which something happens before each publish.
 type before struct {
 	client.Conn
-	topic string
-	do    func()
+	do func()
 }
 
 func (b before) Publish(ctx context.Context, p client.Publication) client.Pending {
-	if p.Topic == b.topic {
-		b.do()
-	}
+	b.do()
 	return b.Conn.Publish(ctx, p)
 }
 
-// A pause that is acknowledged holds, however far the driver is with the end.
-func TestAPauseHoldsUpTheEnd(t *testing.T) {
-	for name, fail := range map[string]bool{"complete": false, "rolled back": true} {
+// Whenever somebody pauses, before or between the writes of a driver, with a
+// leadership or without: either the pause holds, or who pauses is told that it comes
+// too late.
+func TestAPauseIsNeverLost(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		for _, leads := range []bool{false, true} {
+			t.Run(fmt.Sprintf("fails %v, leads %v", fails, leads), func(t *testing.T) {
+				t.Parallel()
+				held, late := 0, 0
+				for n := 1; ; n++ {
+					switch pausedBefore(t, n, fails, leads) {
+					case "held":
+						held++
+					case "late":
+						late++
+					case "never":
+						require.Greater(t, held, 1)
+						require.Equal(t, 2, late, "after the decision, and after the end")
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// pausedBefore pauses before the nth write of a driver, and tells what came of it.
+func pausedBefore(t *testing.T, n int, fails, leads bool) (outcome string) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 1, `{"v":1}`)
+		a := follow(t, reg, "agent", func(a *agent) {
+			a.fail = func(d *config.Document) error {
+				if fails && d.Version == 2 {
+					return errors.New("no")
+				}
+				return nil
+			}
+		})
+		settle()
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 1e-9, Steps: []float64{1}, Bake: 4 * time.Second}, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+
+		var paused error
+		outcome = "never"
+		driver := before{dial(t, reg, "driver"), func() {
+			if n--; n == 0 {
+				outcome = "late"
+				if paused = s.PauseRollout(t.Context(), config.RolloutOptions{}); paused == nil {
+					outcome = "held"
+				}
+			}
+		}}
+		var o config.DriveOptions
+		if leads {
+			c := dial(t, reg, "operator")
+			_, err := c.SetFence(t.Context(), "election:g", reg.Epoch().ID, 3)
+			require.NoError(t, err)
+			o.Leadership = lead{driver, reg.Epoch().ID, 3}
+		}
+		d := drive(t, openSwarm(t, driver), o)
+		pass(30 * time.Second)
+		if outcome == "held" {
+			require.Equal(t, []uint64{1}, updates(reg))
+			require.Equal(t, config.RolloutPaused, rollout(t, s).State)
+			require.NoError(t, s.ResumeRollout(t.Context(), config.RolloutOptions{}))
+		}
+		require.NoError(t, <-d.done)
+		settle()
+		require.Equal(t, fails, d.end.State == config.RolloutRolledBack)
+		require.Equal(t, !fails, a.version() == 2)
+		require.Empty(t, rollout(t, s).Ending)
+		if outcome == "late" && !errors.Is(paused, protocol.ErrNotFound) {
+			require.ErrorIs(t, paused, protocol.ErrConflict)
+			require.ErrorContains(t, paused, "is ending as")
+		}
+	})
+	return outcome
+}
+
+// What one driver has decided on another brings to its end.
+func TestADecisionOutlivesItsDriver(t *testing.T) {
+	for ending, state := range map[config.RolloutState]string{config.RolloutComplete: `{"v":2}`, config.RolloutRolledBack: `{"v":1}`} {
+		t.Run(string(ending), func(t *testing.T) {
+			bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+				s := join(t, reg, "ci")
+				publish(t, s, 1, `{"v":1}`)
+				a := follow(t, reg, "agent")
+				settle()
+				_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 1e-9, Bake: time.Hour}, config.PublishOptions{Version: 2})
+				require.NoError(t, err)
+				p := config.Progress{Version: 2, State: config.RolloutRunning, Since: time.Now(), Share: 1, Ending: ending, Reason: "because"}
+				_, err = reg.Inject(t.Context(), fakeregistry.Raw{
+					From: "dead", Topic: rolloutTopic, Payload: p.Append(nil),
+					Conditions: []protocol.Condition{{Topic: rolloutTopic, Term: 2, Raise: 2}},
+				})
+				require.NoError(t, err)
+				require.ErrorIs(t, s.PauseRollout(t.Context(), config.RolloutOptions{}), protocol.ErrConflict)
+				st, err := s.DriveRollout(t.Context(), config.DriveOptions{})
+				require.NoError(t, err)
+				require.Equal(t, ending, st.State)
+				settle()
+				require.Equal(t, state, a.content())
+				require.Equal(t, ending, rollout(t, s).State)
+			})
+		})
+	}
+}
+
+// The end that was decided on shows until there is one, whichever that is.
+func TestADecisionThatIsOvertakenShowsNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		s := join(t, reg, "ci")
+		publish(t, s, 1, `{"v":1}`)
+		follow(t, reg, "agent")
+		settle()
+		_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 1e-9, Bake: time.Hour}, config.PublishOptions{Version: 2})
+		require.NoError(t, err)
+		p := config.Progress{Version: 2, State: config.RolloutRunning, Since: time.Now(), Share: 1, Ending: config.RolloutComplete}
+		_, err = reg.Inject(t.Context(), fakeregistry.Raw{
+			From: "dead", Topic: rolloutTopic, Payload: p.Append(nil),
+			Conditions: []protocol.Condition{{Topic: rolloutTopic, Term: 2, Raise: 2}},
+		})
+		require.NoError(t, err)
+		require.Equal(t, config.RolloutComplete, rollout(t, s).Ending)
+		publish(t, s, 3, `{"v":3}`)
+		require.Equal(t, config.RolloutSuperseded, rollout(t, s).State)
+		require.Empty(t, rollout(t, s).Ending)
+	})
+}
+
+// Who drives is told that the log was lost, and goes on where it was restored.
+func TestDrivingOverALostLog(t *testing.T) {
+	for name, restored := range map[string]bool{"lost": false, "restored": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
-				s, all := fleet(t, reg, func(a *agent) {
-					a.fail = func(d *config.Document) error {
-						if fail && d.Version == 2 {
-							return errors.New("no")
-						}
-						return nil
-					}
-				})
-				_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 0.5, Steps: []float64{1}, Bake: time.Minute}, config.PublishOptions{Version: 2})
+				s := join(t, reg, "ci")
+				publish(t, s, 1, `{"v":1}`)
+				a := follow(t, reg, "agent")
+				settle()
+				_, err := s.StartRollout(t.Context(), []byte(`{"v":2}`), config.Plan{Canary: 1e-9, Steps: []float64{1}, Bake: time.Minute}, config.PublishOptions{Version: 2})
 				require.NoError(t, err)
-				paused := false
-				slow := before{dial(t, reg, "driver"), topic, func() {
-					if !paused {
-						paused = true
-						require.NoError(t, s.PauseRollout(t.Context(), config.RolloutOptions{}))
+				d := drive(t, join(t, reg, "driver"), config.DriveOptions{})
+				pass(10 * time.Second)
+				require.Equal(t, uint64(2), a.version())
+
+				reg.Stop()
+				kept := append(reg.Messages(topic), reg.Messages(rolloutTopic)...)
+				require.NoError(t, reg.RestartEmpty())
+				for _, m := range kept {
+					if !restored {
+						break
 					}
-				}}
-				d := drive(t, openSwarm(t, slow), config.DriveOptions{})
-				pass(5 * time.Minute)
-				require.True(t, paused)
-				require.Equal(t, []uint64{1}, updates(reg))
-				require.Equal(t, config.RolloutPaused, rollout(t, s).State)
-				require.NoError(t, s.ResumeRollout(t.Context(), config.RolloutOptions{}))
-				require.NoError(t, <-d.done)
-				require.Equal(t, fail, d.end.State == config.RolloutRolledBack)
-				require.Equal(t, !fail, running(all, 2) == 10)
+					_, err := reg.Inject(t.Context(), fakeregistry.Raw{
+						From: "backup", Topic: m.Topic, Payload: m.Payload,
+						Conditions: []protocol.Condition{{Topic: m.Topic, Term: m.Term(), Raise: m.Term()}},
+					})
+					require.NoError(t, err)
+				}
+				err = <-d.done
+				settle()
+				require.Equal(t, uint64(2), a.version(), "absent is not empty")
+				if restored {
+					require.NoError(t, err)
+					require.Equal(t, config.RolloutComplete, d.end.State)
+					return
+				}
+				var lost *config.LostRolloutError
+				require.ErrorAs(t, err, &lost)
+				require.Equal(t, config.LostRolloutError{Swarm: swarm, Version: 2, Epoch: reg.Epoch().ID}, *lost)
+				require.ErrorIs(t, err, protocol.ErrWrongEpoch)
+				_, err = s.DriveRollout(t.Context(), config.DriveOptions{})
+				require.ErrorIs(t, err, protocol.ErrNotFound, "nobody knows of it any more")
 			})
 		})
 	}

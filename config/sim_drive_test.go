@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -69,9 +68,9 @@ func (f *simSwarm) rollOutDocument(d *Document, plan Plan) {
 }
 
 // progressWrite is Swarm.write.
-func (p *simFlow) progressWrite(next Progress, r simRolling) {
+func (p *simFlow) progressWrite(next Progress, r simRolling) error {
 	c := &protocol.Condition{Epoch: r.epoch, Term: next.Version, Raise: next.Version, HasExpect: true, Expect: r.fence.S}
-	_ = p.send(func() error {
+	return p.send(func() error {
 		if p.flaw.unexpecting {
 			c.Expect = p.simSwarm.rollout.S
 		}
@@ -103,6 +102,9 @@ func (p *simFlow) driveLook(r simRolling) {
 	switch {
 	case r.State != RolloutRunning:
 		return
+	case r.Ending != "":
+		p.bring(r)
+		return
 	case r.Since.IsZero():
 		p.driveStep(r, &c, 0)
 		return
@@ -115,9 +117,9 @@ func (p *simFlow) driveLook(r simRolling) {
 	case advance:
 		p.driveStep(r, &c, r.Step+1)
 	case finish:
-		p.promote(r)
+		p.decide(r, RolloutComplete)
 	case giveUp:
-		p.giveUp(r, p.unchanged(r))
+		p.decide(r, RolloutRolledBack)
 	case goOn:
 	}
 }
@@ -131,56 +133,69 @@ func (p *simFlow) driveStep(r simRolling, c *Compliance, step int) {
 		next.Share = 1
 	}
 	next.atLeastOne(c)
-	p.progressWrite(next, r)
+	_ = p.progressWrite(next, r)
 }
 
-var errOvertaken = errors.New("somebody else wrote progress")
+// decide is driver.decide.
+func (p *simFlow) decide(r simRolling, ending RolloutState) {
+	p.perhapsPause()
+	r.Ending = ending
+	if !p.flaw.blind {
+		if err := p.progressWrite(r.Progress, r); err != nil {
+			return
+		}
+		r.fence = protocol.Fence{K: r.Version, S: r.fence.S + 1}
+	}
+	p.bring(r)
+}
 
-// unchanged is Swarm.unchanged.
-func (p *simFlow) unchanged(r simRolling) func() error {
-	c := &protocol.Condition{Epoch: r.epoch, Term: r.Version, HasExpect: true, Expect: r.fence.S}
-	if p.trouble && p.rand.IntN(3) == 0 { // of all moments somebody pauses now
+// perhapsPause lets somebody pause at the worst of all moments.
+func (p *simFlow) perhapsPause() {
+	if p.trouble && p.rand.IntN(3) == 0 {
 		p.setRollout(RolloutPaused)
 	}
-	return func() error {
-		if !p.flaw.blind && refusal(p.simSwarm.rollout, p.epoch, c) != nil {
-			return errOvertaken
-		}
-		p.judge.ends(p.name, r.Version)
-		return nil
+}
+
+// bring is driver.end.
+func (p *simFlow) bring(r simRolling) {
+	p.perhapsPause()
+	told := func() { p.judge.ends(p.name, r.Version) }
+	if r.Ending == RolloutComplete {
+		p.promote(r, told)
+	} else {
+		p.giveUp(r, told)
 	}
 }
 
-func (p *simFlow) promote(r simRolling) {
+// promote is Swarm.promote; told is called at the registry.
+func (p *simFlow) promote(r simRolling, told func()) {
 	d := *r.staged
 	d.Staged = false
 	c := &protocol.Condition{Epoch: r.epoch, Term: d.Version, HasExpect: true, Expect: r.simHead.fence.S}
-	only := p.unchanged(r)
 	err := p.send(func() error {
-		if err := only(); err != nil {
-			return err
-		}
+		told()
 		_, err := p.store(p.name, &d, c)
 		return err
 	})
 	if err == nil {
 		next := r.Progress
-		next.State, next.Share = RolloutComplete, 1
-		p.progressWrite(next, r)
+		next.State, next.Ending, next.Share = RolloutComplete, "", 1
+		_ = p.progressWrite(next, r)
 	}
 }
 
-func (p *simFlow) giveUp(r simRolling, only func() error) {
+// giveUp is Swarm.rollBack.
+func (p *simFlow) giveUp(r simRolling, told func()) {
 	old := r.latest
 	if old == nil {
 		return
 	}
 	d := &Document{Config: old.Config, Digest: old.Digest, RolledBackFrom: r.staged.Version, RolledBackTo: old.Version}
-	err := p.publishOnly(d, r.simHead, 0, only)
+	err := p.publishTold(d, r.simHead, 0, told)
 	if err == nil {
 		next := r.Progress
-		next.State = RolloutRolledBack
-		p.progressWrite(next, r)
+		next.State, next.Ending = RolloutRolledBack, ""
+		_ = p.progressWrite(next, r)
 	}
 }
 
@@ -196,7 +211,9 @@ func (f *simSwarm) setRollout(state RolloutState) {
 		switch {
 		case !ok || r.State == state:
 		case state == RolloutRolledBack:
-			p.giveUp(r, func() error { return nil })
+			p.giveUp(r, func() {})
+		case r.Ending != "" && !p.flaw.deafened:
+			p.judge.reached["too late to pause"]++
 		default:
 			next := r.Progress
 			if next.Since.IsZero() {
@@ -205,7 +222,7 @@ func (f *simSwarm) setRollout(state RolloutState) {
 				next.Since = p.time()
 			}
 			next.State = state
-			p.progressWrite(next, r)
+			_ = p.progressWrite(next, r)
 		}
 	})
 }

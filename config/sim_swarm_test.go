@@ -46,6 +46,7 @@ type flaw struct {
 	deaf        bool // sees no failure
 	reported    bool // believes those that report, and not those it should reach
 	blind       bool // ends a rollout whatever was written meanwhile
+	deafened    bool // pauses though the end is decided on
 }
 
 // traits are what becomes of a document.
@@ -317,11 +318,11 @@ func (f *simSwarm) anyDocument() *Document {
 
 // publish is Swarm.Publish behind what was read.
 func (p *simFlow) publish(d *Document, h simHead, expect uint64) error {
-	return p.publishOnly(d, h, expect, func() error { return nil })
+	return p.publishTold(d, h, expect, func() {})
 }
 
-// publishOnly is publish under another condition besides.
-func (p *simFlow) publishOnly(d *Document, h simHead, expect uint64, only func() error) error {
+// publishTold is publish, and calls told at the registry.
+func (p *simFlow) publishTold(d *Document, h simHead, expect uint64, told func()) error {
 	if expect != 0 && expect != h.top() {
 		return protocol.ErrConflict
 	}
@@ -335,9 +336,7 @@ func (p *simFlow) publishOnly(d *Document, h simHead, expect uint64, only func()
 		c = nil
 	}
 	store := func() error {
-		if err := only(); err != nil {
-			return err
-		}
+		told()
 		_, err := p.store(p.name, d, c)
 		return err
 	}
@@ -345,9 +344,6 @@ func (p *simFlow) publishOnly(d *Document, h simHead, expect uint64, only func()
 	if errors.Is(err, protocol.ErrConflict) && p.flaw.retries {
 		c.Expect = p.fence.S
 		err = p.send(store)
-	}
-	if errors.Is(err, errOvertaken) {
-		return err
 	}
 	if err != nil {
 		err = p.foundTaken(d, err)

@@ -28,7 +28,8 @@ type stormWorld struct {
 	t      *testing.T
 	reg    *fakeregistry.Registry
 	judge  *stormJudge
-	rand   *rand.Rand // of the test's own goroutine
+	files  *tornReader // nil: no agent has files
+	rand   *rand.Rand  // of the test's own goroutine
 	agents []*stormAgent
 	docs   int
 	tasks  sync.WaitGroup
@@ -45,17 +46,17 @@ const (
 	stormRetry  = 20 * time.Second // at most
 )
 
-func newStormWorld(t *testing.T, seed uint64, dirs []string) *stormWorld {
+func newStormWorld(t *testing.T, seed uint64, files *tornReader) *stormWorld {
 	w := &stormWorld{
-		t: t, rand: rand.New(rand.NewPCG(seed, 2)), driving: func() {},
+		t: t, files: files, rand: rand.New(rand.NewPCG(seed, 2)), driving: func() {},
 		reg: fakeregistry.New(t, fakeregistry.Options{Latency: 5 * time.Millisecond, Seed: seed}),
 	}
 	w.judge = newStormJudge(w.reg)
 	w.over, w.finish = context.WithCancel(context.Background())
 	for i := range stormAgents {
 		a := &stormAgent{stormProcess: stormProcess{w: w, name: fmt.Sprint("n", i)}}
-		if i < len(dirs) {
-			a.dir = dirs[i]
+		if files != nil && i < len(files.dirs) {
+			a.dir = files.dirs[i]
 		} else {
 			a.memory = &memory{}
 			a.memory.fail = a.trouble
@@ -257,8 +258,12 @@ func (a *stormAgent) applier() (config.Applier, func(), error) {
 	if a.dir == "" {
 		return &watched{a.memory, a}, func() {}, nil
 	}
-	f, err := config.OpenFile(config.FileOptions{
-		Swarm: swarm, Target: a.target(), State: filepath.Join(a.dir, "state", "app.json"), Retained: a.s.Get,
+	var f *config.File
+	var err error
+	a.w.files.during(func() {
+		f, err = config.OpenFile(config.FileOptions{
+			Swarm: swarm, Target: a.target(), State: filepath.Join(a.dir, "state", "app.json"), Retained: a.s.Get,
+		})
 	})
 	if err != nil {
 		return nil, nil, err
@@ -272,8 +277,10 @@ type watched struct {
 	a *stormAgent
 }
 
-func (x *watched) Current(ctx context.Context) (config.Applied, error) {
-	now, err := x.Applier.Current(ctx)
+func (x *watched) Current(ctx context.Context) (now config.Applied, err error) {
+	x.write(func() {
+		now, err = x.Applier.Current(ctx)
+	})
 	if err == nil {
 		x.a.w.judge.found(x.a, now)
 	}
@@ -286,11 +293,23 @@ func (x *watched) Apply(ctx context.Context, d *config.Document) error {
 			return err
 		}
 	}
-	err := x.Applier.Apply(ctx, d)
+	var err error
+	x.write(func() {
+		err = x.Applier.Apply(ctx, d)
+	})
 	if err == nil {
 		x.a.w.judge.ran(x.a, d)
 	}
 	return err
+}
+
+// write does what may write files.
+func (x *watched) write(do func()) {
+	if x.a.dir == "" {
+		do()
+		return
+	}
+	x.a.w.files.during(do)
 }
 
 func (x *watched) Pin(ctx context.Context, pinned bool) error {
@@ -327,30 +346,62 @@ func (a *stormAgent) inUse() string {
 	return string(b)
 }
 
-// tornReader reads files as fast as it can, in real time beside the bubble, until
-// it is stopped, and says what was torn.
-func tornReader(dirs []string) (stop func() (reads int, torn error)) {
-	var all sync.WaitGroup
-	var over atomic.Bool
-	var reads int
-	var torn error
-	all.Go(func() {
-		for !over.Load() {
-			for _, dir := range dirs {
-				b, err := os.ReadFile(filepath.Join(dir, "app.json"))
-				if err == nil {
-					reads++
-					if _, err = whole(b); err != nil {
-						torn = fmt.Errorf("%d bytes of a file: %w", len(b), err)
-					}
-				}
-			}
-			time.Sleep(100 * time.Microsecond) // not virtual
+// tornReader reads agents' files as fast as it can while they are written, in real
+// time beside the bubble, and tells what was torn.
+type tornReader struct {
+	dirs    []string
+	writers atomic.Int64
+	wake    chan struct{} // a token when there is a writer
+	all     sync.WaitGroup
+
+	// Owned by run:
+	reads int
+	torn  error
+}
+
+// newTornReader is called outside of the bubble, so that nobody there waits for it.
+func newTornReader(dirs ...string) *tornReader {
+	r := &tornReader{dirs: dirs, wake: make(chan struct{}, 1)}
+	r.all.Go(r.run)
+	return r
+}
+
+func (r *tornReader) run() {
+	for range r.wake {
+		for more := true; more; {
+			more = r.writers.Load() > 0
+			r.read() // once more, when all have written
 		}
-	})
-	return func() (int, error) {
-		over.Store(true)
-		all.Wait()
-		return reads, torn
 	}
+}
+
+func (r *tornReader) read() {
+	for _, dir := range r.dirs {
+		b, err := os.ReadFile(filepath.Join(dir, "app.json"))
+		if err != nil {
+			continue
+		}
+		r.reads++
+		if _, err = whole(b); err != nil {
+			r.torn = fmt.Errorf("%d bytes of a file: %w", len(b), err)
+		}
+	}
+}
+
+// during reads while write runs.
+func (r *tornReader) during(write func()) {
+	r.writers.Add(1)
+	defer r.writers.Add(-1)
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+	write()
+}
+
+// stop ends the reading, and tells how much was read.
+func (r *tornReader) stop() (reads int, torn error) {
+	close(r.wake)
+	r.all.Wait()
+	return r.reads, r.torn
 }

@@ -144,10 +144,15 @@ func (l *Live[T]) Err() error {
 	}
 }
 
-// Close ends the following and waits for that. It is idempotent.
+// Close ends the following and waits for that, also for OnChange and for an Apply of
+// the Applier, without a bound; see [Swarm.Follow]. It is idempotent. The error is
+// nil or a [*StuckError].
 func (l *Live[T]) Close() error {
 	l.cancel()
 	<-l.ended
+	if stuck := new(StuckError); errors.As(l.err, &stuck) {
+		return stuck
+	}
 	return nil
 }
 

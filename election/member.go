@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -234,9 +235,25 @@ func (m *Member) fired() {
 		return
 	}
 	m.drain()
+	if !m.machine.leads() { // a leader's deadlines are not put off
+		m.giveWay()
+	}
 	if m.clock() >= m.due {
 		m.step(timerFired{})
 	}
+}
+
+// A message is handed on so often in this process, from the socket to a Member.
+const handOvers = 6
+
+// giveWay lets those run who are about to hand over what was received. Where many
+// members share few processors their readers stand in the same queue as the timer
+// did, and hold what makes a candidacy or a silence needless.
+func (m *Member) giveWay() {
+	for range handOvers {
+		runtime.Gosched()
+	}
+	m.drain()
 }
 
 // maxDrain bounds how long a flood of messages puts a deadline off.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/fakeregistry"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 )
 
 // published counts what enters the group's topic from now on.
@@ -44,7 +45,7 @@ func TestAGroupAtRestCostsOneHeartbeat(t *testing.T) {
 // are silent, as a higher one has spoken.
 func TestAnElectionOfManyIsQuiet(t *testing.T) {
 	t.Parallel()
-	const size = 300
+	size := testenv.Raced(300, 80)
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		reg.SetLink("", "", fakeregistry.Link{Latency: time.Millisecond / 2})
 		conns := make([]client.Conn, size)

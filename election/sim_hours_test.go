@@ -86,6 +86,9 @@ func (s schedule) run(trace func(format string, args ...any)) (w *storm, found t
 	w.run(w.over - w.now)
 	from := w.lastBlow()
 	w.run(s.recovery())
+	if s.o.preempt.Allowed && w.leads() == "" {
+		w.run(10 * s.o.delay[1]) // a handover may be under way
+	}
 	found = max(0, w.lastLead-from)
 	leader, handovers := w.leads(), w.handovers
 	if leader == "" {

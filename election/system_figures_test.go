@@ -81,7 +81,7 @@ func (w *world) leaderless(happens func()) time.Duration {
 
 // How fast members are, beside what the rules expect; the bounds are far enough
 // off to hold anywhere, the time is virtual. Each is measured n times where there
-// is a budget, and else a third of that.
+// is a budget, and else a third of that; under the race detector the less often.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	const leg = 2 * time.Millisecond
@@ -118,12 +118,15 @@ func TestFigures(t *testing.T) {
 	table := []string{fmt.Sprintf("%-42s %-36s %10s %10s %3s", "", "expected", "p50", "worst", "n")}
 	for _, r := range rows {
 		if testenv.Budget(t, 0) == 0 {
-			r.n = (r.n + 2) / 3
+			r.n = (r.n + 2) / testenv.Raced(3, 5)
 		}
+		r.n = max(1, r.n)
 		s := times(t, r.n, r.o, r.measure)
 		table = append(table, fmt.Sprintf("%-42s %-36s %10v %10v %3d", r.name, r.expected,
 			s.p(0.5).Round(100*time.Microsecond), s.worst().Round(100*time.Microsecond), len(s)))
-		require.LessOrEqual(t, s.p(0.5), r.p50, "%s: %v", r.name, s)
+		if len(s) > 2 {
+			require.LessOrEqual(t, s.p(0.5), r.p50, "%s: %v", r.name, s)
+		}
 		require.LessOrEqual(t, s.worst(), r.worst, "%s: %v", r.name, s)
 	}
 	t.Logf("\n%s", strings.Join(table, "\n"))

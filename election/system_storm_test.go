@@ -25,7 +25,7 @@ var systemSeed = flag.Int("system.seed", -1, "run only this schedule of TestSyst
 // The budget is in virtual time: 1 s of it is 6 minutes, so that the 5m of a
 // nightly run are 30 hours.
 func TestSystemStorms(t *testing.T) {
-	budget := 360 * testenv.Budget(t, 1200*time.Millisecond)
+	budget := 360 * testenv.Budget(t, testenv.Raced(1200*time.Millisecond, 400*time.Millisecond))
 	var ran atomic.Int64
 	var sums tally
 	t.Run("schedules", func(t *testing.T) {
@@ -52,10 +52,10 @@ type storm struct {
 
 func newStorm(seed uint64) storm {
 	s := storm{worldOptions: worldOptions{seed: seed, nodes: 4, timing: election.LAN, latency: time.Millisecond}}
-	s.length, s.every = 150*s.timing.Silence, 3*s.timing.Silence/2
+	s.length, s.every = testenv.Raced[time.Duration](150, 60)*s.timing.Silence, 3*s.timing.Silence/2
 	if seed%4 == 3 {
 		s.timing, s.latency = election.WAN, 30*time.Millisecond
-		s.length, s.every = 80*s.timing.Silence, s.timing.Silence
+		s.length, s.every = testenv.Raced[time.Duration](80, 30)*s.timing.Silence, s.timing.Silence
 	}
 	if seed%5 == 4 {
 		s.preempt = election.Preemption{Allowed: true, After: 2 * s.timing.Silence}
@@ -64,7 +64,7 @@ func newStorm(seed uint64) storm {
 }
 
 // calm is how long nothing may change once a leader is found.
-func (s storm) calm() time.Duration { return 40 * s.timing.Silence }
+func (s storm) calm() time.Duration { return testenv.Raced[time.Duration](40, 20) * s.timing.Silence }
 
 // reconnect is the longest that a client waits before it dials again.
 const reconnect = 2500 * time.Millisecond
@@ -98,7 +98,7 @@ func (s storm) run(t *testing.T, sums *tally) (took time.Duration) {
 		require.Equal(t, elected, w.judge.counts().elected, "seed %d: somebody led meanwhile", s.seed)
 		w.judge.agree()
 		require.NoError(t, w.end(), "seed %d", s.seed)
-		require.Greater(t, w.judge.counts().claims, 5, "seed %d: too little happens", s.seed)
+		require.Greater(t, w.judge.counts().claims, testenv.Raced(5, 2), "seed %d: too little happens", s.seed)
 		sums.add(w.judge.counts(), found)
 		took = time.Since(start)
 	})

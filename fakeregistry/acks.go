@@ -17,7 +17,7 @@ type ackRule struct {
 // DelayAcks makes the answers to a node's publishes come late, each by itself;
 // 0 is at once again.
 func (r *Registry) DelayAcks(node string, delay time.Duration) {
-	r.events.fault("delay acks", fmt.Sprintf("%s by %v", node, delay))
+	r.fault("delay acks", fmt.Sprintf("%s by %v", node, delay), node)
 	rule := ackRule{node, func(string, protocol.Seq) (time.Duration, bool) { return delay, false }}
 	r.replaceAckRule("delay "+node, rule, delay > 0, -1)
 }
@@ -25,7 +25,7 @@ func (r *Registry) DelayAcks(node string, delay time.Duration) {
 // DropAcks loses the next n answers to a node's accepted publishes, which are in
 // the log all the same; below 0 all of them, 0 none.
 func (r *Registry) DropAcks(node string, n int) {
-	r.events.fault("drop acks", fmt.Sprintf("%s %d times", node, n))
+	r.fault("drop acks", fmt.Sprintf("%s %d times", node, n), node)
 	rule := ackRule{node, func(string, protocol.Seq) (time.Duration, bool) { return 0, true }}
 	r.replaceAckRule("drop "+node, rule, n != 0, n)
 }

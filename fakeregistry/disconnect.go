@@ -5,7 +5,7 @@ import "github.com/pilotgo/pilotgo/protocol"
 // Disconnect ends the sessions of a node; it may connect again at once. It does
 // not wait, so it may be called in a failpoint; synctest.Wait does.
 func (r *Registry) Disconnect(node string) {
-	r.events.fault("disconnect", node)
+	r.fault("disconnect", node, node)
 	r.mu.Lock()
 	x, ok := r.up.(*run)
 	r.mu.Unlock()

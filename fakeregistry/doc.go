@@ -41,7 +41,9 @@
 //
 // Faults and inspection name nodes: by what Endpoint was asked for, by the name
 // that a client told when it connected, or by its node id in digits. The
-// registry's own node is [Host]. An empty name, where one may be, is every node.
+// registry's own node is [Host]. An empty name, where one may be, is every node. A
+// fault may name a node that is still to come; one that never comes is a misspelt
+// name, and an error of the test when that ends: see [Registry.Strangers].
 //
 // After Listen and Start all packets go through the same simulated network. Each
 // node that Endpoint was asked for has a port of its own and is known by it. A

@@ -57,7 +57,7 @@ type Failpoint struct {
 //		return nil
 //	}})
 func (r *Registry) At(f Failpoint) (stop func()) {
-	r.events.fault("failpoint", fmt.Sprintf("%s of %q on %q", f.Point, f.Node, f.Topic))
+	r.fault("failpoint", fmt.Sprintf("%s of %q on %q", f.Point, f.Node, f.Topic), f.Node)
 	return r.failpoints.add(f, f.Skip, f.Times)
 }
 

@@ -81,7 +81,7 @@ func (r *Registry) Fail(f Failure) (stop func()) {
 	if f.Code == 0 && f.Do == nil {
 		f.Code = protocol.ErrInternal
 	}
-	r.events.fault("fail", fmt.Sprintf("%s of %q on %q with %s, %d times after %d", f.Op, f.Node, f.Topic, f.Code.Name(), f.Times, f.Skip))
+	r.fault("fail", fmt.Sprintf("%s of %q on %q with %s, %d times after %d", f.Op, f.Node, f.Topic, f.Code.Name(), f.Times, f.Skip), f.Node)
 	return r.failures.add(f, f.Skip, f.Times)
 }
 

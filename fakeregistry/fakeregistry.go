@@ -74,6 +74,8 @@ type Registry struct {
 	history history
 	people  *people
 
+	mentions mentions
+
 	failures   rules[Failure]
 	failpoints rules[Failpoint]
 	acks       rules[ackRule]
@@ -195,6 +197,7 @@ func (r *Registry) now() time.Time { return time.Now().Add(time.Duration(r.clock
 // finish ends the registry with its test.
 func (r *Registry) finish() {
 	r.Close()
+	r.reportStrangers()
 	if t, ok := r.t.(interface{ Failed() bool }); ok && t.Failed() {
 		r.logEvents()
 	}

@@ -13,28 +13,28 @@ import (
 
 // Mute makes the registry hear a node and say nothing to it: answers, messages,
 // the welcome to a new session. Nothing is lost by it. The connection stays, until
-// the node gives it up: package client does after 8 seconds without an answer.
+// the node gives it up: package client does within 8 seconds without an answer.
 func (r *Registry) Mute(node string) {
-	r.events.fault("mute", node)
+	r.fault("mute", node, node)
 	r.muted.hold(node)
 }
 
 // Unmute ends the Mute of the same node: what was held back leaves.
 func (r *Registry) Unmute(node string) {
-	r.events.fault("unmute", node)
+	r.fault("unmute", node, node)
 	r.muted.release(node)
 }
 
 // Stall stops pushing messages to a node's subscriptions; answers and everything
 // else go on. What is already on its way comes through.
 func (r *Registry) Stall(node string) {
-	r.events.fault("stall", node)
+	r.fault("stall", node, node)
 	r.stalled.hold(node)
 }
 
 // Unstall ends the Stall of the same node.
 func (r *Registry) Unstall(node string) {
-	r.events.fault("unstall", node)
+	r.fault("unstall", node, node)
 	r.stalled.release(node)
 }
 

@@ -43,12 +43,20 @@ func (x *run) beforeStore(records []*registry.Record) error {
 	}
 	x.injections.put(records)
 	if err := x.hitStore(BeforeStore, records); err != nil {
-		return err
+		return spoken(err)
 	}
 	if x.dark.Load() {
 		return protocol.ErrClosed
 	}
 	return nil
+}
+
+// spoken makes a test's error one that clients are told the text of.
+func spoken(err error) error {
+	if protocol.CodeOf(err) != protocol.ErrInternal {
+		return err
+	}
+	return protocol.Errorf(protocol.ErrInternal, "%v", err)
 }
 
 func (x *run) afterStore(records []*registry.Record) {

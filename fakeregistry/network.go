@@ -40,7 +40,7 @@ type Link struct {
 // most specific link counts, whole: one for both nodes, else one for the
 // sender, else one for the receiver, else one for ("", "").
 func (r *Registry) SetLink(from, to string, l Link) {
-	r.events.fault("link", from+" -> "+to)
+	r.fault("link", from+" -> "+to, from, to)
 	r.wires.setLink(way{from, to}, l)
 }
 
@@ -50,13 +50,13 @@ func (r *Registry) SetLink(from, to string, l Link) {
 //
 //	reg.Partition("a", fakeregistry.Host)
 func (r *Registry) Partition(a, b string) {
-	r.events.fault("partition", a+" <-> "+b)
+	r.fault("partition", a+" <-> "+b, a, b)
 	r.wires.cut(way{a, b}, way{b, a})
 }
 
 // PartitionOneWay cuts only the packets from one node to another.
 func (r *Registry) PartitionOneWay(from, to string) {
-	r.events.fault("partition", from+" -> "+to)
+	r.fault("partition", from+" -> "+to, from, to)
 	r.wires.cut(way{from, to})
 }
 
@@ -66,7 +66,7 @@ func (r *Registry) Isolate(node string) { r.Partition(node, "") }
 // Heal takes back the Partition, or the PartitionOneWay in either direction,
 // that named this a and b.
 func (r *Registry) Heal(a, b string) {
-	r.events.fault("heal", a+" <-> "+b)
+	r.fault("heal", a+" <-> "+b, a, b)
 	r.wires.heal(way{a, b}, way{b, a})
 }
 

@@ -242,6 +242,21 @@ type failing struct {
 	mend   func() // once the process has ended
 }
 
+// A disk that fails under load, and again, costs nobody more than a pause: what
+// was on its way is sent again, and nothing is refused for good.
+//
+// It is not one whose file system aborts its journal: ext4 tells of syncs that go
+// on just then that they are done though they are not, and messages are lost.
+func TestLanesKeepTheirOrderWhenTheDiskFails(t *testing.T) {
+	disk := noFileMayGrow(t)
+	registryEnds(t, disk.store, func(p *process) {
+		disk.refuse(p.cmd.Process.Pid)
+		code, said := p.ended()
+		require.Equal(t, 1, code, "%s", said)
+		require.Contains(t, said, "what was acknowledged is safe")
+	})
+}
+
 func noFileMayGrow(t *testing.T) failing {
 	return failing{
 		store: filepath.Join(t.TempDir(), "log"),

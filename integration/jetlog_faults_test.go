@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry/jetlog"
 )
@@ -26,10 +27,12 @@ import (
 const child = "PILOTGO_TEST_NATS_SERVER"
 
 type childServer struct {
-	Name        string
-	Port, Route int
-	Routes      []int
-	Dir         string
+	Name                 string
+	Host                 string
+	Port, Route, Monitor int
+	RouteHost            string
+	Routes               []string
+	Dir                  string
 }
 
 func init() {
@@ -45,11 +48,11 @@ func runServer(text string) {
 		panic(err)
 	}
 	o := &server.Options{
-		ServerName: c.Name, Host: "127.0.0.1", Port: c.Port, JetStream: true, StoreDir: c.Dir, NoLog: true, NoSigs: true,
-		Cluster: server.ClusterOpts{Name: "pilotgo", Host: "127.0.0.1", Port: c.Route, NoAdvertise: true},
+		ServerName: c.Name, Host: c.Host, Port: c.Port, HTTPHost: c.Host, HTTPPort: c.Monitor, JetStream: true, StoreDir: c.Dir, NoLog: true, NoSigs: true,
+		Cluster: server.ClusterOpts{Name: "pilotgo", Host: c.RouteHost, Port: c.Route, NoAdvertise: true},
 	}
 	for _, r := range c.Routes {
-		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", r)})
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: r})
 	}
 	s, err := server.NewServer(o)
 	if err != nil {
@@ -72,8 +75,14 @@ type processes struct {
 func newProcesses(t *testing.T) *processes {
 	p := &processes{cluster: &cluster{}, t: t}
 	ports := freePorts(t, 6)
+	var routes []string
+	for _, port := range ports[3:] {
+		routes = append(routes, fmt.Sprint("127.0.0.1:", port))
+	}
 	for i := range 3 {
-		p.conf = append(p.conf, childServer{Name: fmt.Sprint("n", i), Port: ports[i], Route: ports[3+i], Routes: ports[3:], Dir: t.TempDir()})
+		p.conf = append(p.conf, childServer{
+			Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: ports[i], RouteHost: "127.0.0.1", Route: ports[3+i], Routes: routes, Dir: t.TempDir(),
+		})
 		p.options = append(p.options, &server.Options{Port: ports[i]})
 		p.servers = append(p.servers, nil)
 		p.procs = append(p.procs, nil)
@@ -86,27 +95,35 @@ func newProcesses(t *testing.T) *processes {
 
 func (p *processes) run(i int) {
 	p.t.Helper()
-	text, err := json.Marshal(p.conf[i])
-	require.NoError(p.t, err)
+	p.procs[i] = startServer(p.t, p.conf[i])
+}
+
+// startServer starts a NATS server that is a process, behind the words of a command
+// that runs it, and returns once it takes connections.
+func startServer(t *testing.T, c childServer, in ...string) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(c)
+	require.NoError(t, err)
 	self, err := os.Executable()
-	require.NoError(p.t, err)
-	cmd := exec.Command(self)
+	require.NoError(t, err)
+	in = append(in, self)
+	cmd := exec.Command(in[0], in[1:]...)
 	cmd.Env = append(os.Environ(), child+"="+string(text))
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(p.t, err)
+	life, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
-	require.NoError(p.t, err)
-	require.NoError(p.t, cmd.Start())
-	p.procs[i] = cmd
-	p.t.Cleanup(func() {
-		in.Close()
+	require.NoError(t, err)
+	require.NoError(t, testenv.Tie(cmd).Start())
+	t.Cleanup(func() {
+		life.Close()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(p.t, err)
-	require.Equal(p.t, "ready\n", line)
+	require.NoError(t, err)
+	require.Equal(t, "ready\n", line)
+	return cmd
 }
 
 // kill ends a server as a power cut ends it, but for what the system has written.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotgo/pilotgo/client"
@@ -101,43 +99,6 @@ func TestJetRegistriesShareOneLog(t *testing.T) {
 	require.Equal(t, ra.reg.Info().Messages, rb.reg.Info().Messages)
 }
 
-// fenceOp is one thing that was done with a fence.
-type fenceOp struct {
-	write  bool
-	expect protocol.Seq
-	raise  uint64
-}
-
-type fenceResult struct {
-	unknown bool
-	seq     protocol.Seq // of an accepted write
-	code    protocol.Code
-	fence   protocol.Fence // what was told with a refusal, or read
-}
-
-// fenceModel is a fence as one object: what is told has to be true at some moment
-// between the question and the answer.
-var fenceModel = porcupine.Model{
-	Init: func() any { return protocol.Fence{} },
-	Step: func(state, in, out any) (bool, any) {
-		f, op, got := state.(protocol.Fence), in.(fenceOp), out.(fenceResult)
-		if !op.write {
-			return got.unknown || got.fence == f, f
-		}
-		code := protocol.Code(0)
-		switch {
-		case op.raise < f.K:
-			code = protocol.ErrStaleTerm
-		case op.expect != f.S:
-			code = protocol.ErrConflict
-		}
-		if code != 0 {
-			return got.unknown || got.code == code && got.fence == f, f
-		}
-		return got.unknown || got.code == 0, protocol.Fence{K: op.raise, S: got.seq}
-	},
-}
-
 // Conditional publishes race through two registries; what they and readers are
 // told is the history of one fence.
 func TestJetFenceIsLinearizable(t *testing.T) {
@@ -147,16 +108,9 @@ func TestJetFenceIsLinearizable(t *testing.T) {
 	// other's is ahead of it.
 	late := newProxy(t, c, 20*time.Millisecond)
 	regs := []*served{serve(t, c, o, nil), serveLog(t, openAt(t, late.url(), o), nil)}
-	epoch := regs[0].log.Epoch().ID
-	start := time.Now()
-	var mu sync.Mutex
-	var history []porcupine.Operation
-	var accepted, refused atomic.Int64
-	var known atomic.Pointer[protocol.Fence] // what anybody was told last
-	known.Store(&protocol.Fence{})
-	var slow sync.WaitGroup
+	race := NewFenceRace(regs[0].log.Epoch().ID)
+	var slow, wg sync.WaitGroup
 	done := make(chan struct{}) // once the slow ones are
-	var wg sync.WaitGroup
 	for i := range 6 {
 		p := dial(t, fmt.Sprint("client ", i), regs[i%2].addr)
 		rng := rand.New(rand.NewPCG(uint64(i), 7))
@@ -171,29 +125,9 @@ func TestJetFenceIsLinearizable(t *testing.T) {
 					return
 				case <-time.After(time.Duration(rng.IntN(6)) * time.Millisecond):
 				}
-				at := *known.Load()
-				op := fenceOp{write: rng.IntN(4) > 0, expect: at.S, raise: at.K + uint64(rng.IntN(2))}
-				if op.raise == 0 {
-					op.raise = 1
-				}
-				began := time.Since(start)
-				got, err := doFence(t.Context(), p, epoch, op, n)
-				if err != nil {
+				if err := race.Step(t.Context(), p, i, rng); err != nil {
 					t.Errorf("client %d: %v", i, err)
 					return
-				}
-				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: i, Input: op, Call: int64(began), Output: got, Return: int64(time.Since(start))})
-				mu.Unlock()
-				switch {
-				case op.write && got.code == 0:
-					accepted.Add(1)
-					known.Store(&protocol.Fence{K: op.raise, S: got.seq})
-				case op.write:
-					refused.Add(1)
-					known.Store(&got.fence)
-				default:
-					known.Store(&got.fence)
 				}
 			}
 		})
@@ -201,39 +135,7 @@ func TestJetFenceIsLinearizable(t *testing.T) {
 	slow.Wait()
 	close(done)
 	wg.Wait()
-	t.Logf("%d accepted, %d refused", accepted.Load(), refused.Load())
-	require.NotZero(t, accepted.Load())
-	require.NotZero(t, refused.Load())
-	require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(fenceModel, history, 60*time.Second))
-}
-
-func doFence(ctx context.Context, p *client.Client, epoch protocol.EpochID, op fenceOp, n int) (fenceResult, error) {
-	if !op.write {
-		f, err := p.Fence(ctx, "g")
-		return fenceResult{fence: f.Fence}, err
-	}
-	// A raise must raise; the same term again is a write without one.
-	cond := protocol.Condition{Topic: "g", Epoch: epoch, Term: op.raise, HasExpect: true, Expect: op.expect, Raise: op.raise}
-	ack, err := p.Publish(ctx, client.Publication{Topic: "g", Payload: fmt.Append(nil, n), Conditions: []protocol.Condition{cond}}).Wait(ctx)
-	var told *protocol.Error
-	switch {
-	case err == nil:
-		return fenceResult{seq: ack.Seq}, nil
-	case errors.As(err, &told) && (told.Code == protocol.ErrStaleTerm || told.Code == protocol.ErrConflict):
-		return fenceResult{code: told.Code, fence: told.Fence}, nil
-	}
-	return fenceResult{}, err
-}
-
-// The checker finds a history that one fence cannot have.
-func TestFenceModelFindsStaleAnswers(t *testing.T) {
-	ops := []porcupine.Operation{
-		{ClientId: 0, Input: fenceOp{write: true, raise: 1}, Call: 0, Output: fenceResult{seq: 1}, Return: 10},
-		{ClientId: 1, Input: fenceOp{write: true, expect: 1, raise: 1}, Call: 20, Output: fenceResult{code: protocol.ErrConflict}, Return: 30},
-	}
-	require.False(t, porcupine.CheckOperations(fenceModel, ops))
-	ops[1].Call = 5
-	require.True(t, porcupine.CheckOperations(fenceModel, ops))
+	race.Check(t, nil)
 }
 
 // A registry stores and dies before its acks are out. The client goes on with the

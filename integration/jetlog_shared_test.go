@@ -188,31 +188,40 @@ func TestJetLogConnectionsAreCut(t *testing.T) {
 			}
 		})
 	}
+	// try appends once and notes what is known of it.
+	try := func(i int) (acked bool) {
+		w, o := writers[i], outcomes[i]
+		err := w.append(1)
+		name := fmt.Sprintf("%d/%d", w.id, w.n)
+		switch {
+		case err == nil:
+			o.acked[name] = true
+		case errors.Is(err, protocol.ErrUnknownOutcome):
+			o.unknown[name] = true
+		case errors.Is(err, protocol.ErrDraining):
+			o.refused[name] = true
+			time.Sleep(20 * time.Millisecond)
+		default:
+			t.Errorf("%v", err)
+		}
+		return err == nil
+	}
 	deadline := time.Now().Add(testenv.Budget(t, 5*time.Second))
 	var busy sync.WaitGroup
-	for i, w := range writers {
+	for i := range writers {
 		busy.Go(func() {
-			for time.Now().Before(deadline) {
-				err := w.append(1)
-				name := fmt.Sprintf("%d/%d", w.id, w.n)
-				switch {
-				case err == nil:
-					outcomes[i].acked[name] = true
-				case errors.Is(err, protocol.ErrUnknownOutcome):
-					outcomes[i].unknown[name] = true
-				case errors.Is(err, protocol.ErrDraining):
-					outcomes[i].refused[name] = true
-					time.Sleep(20 * time.Millisecond)
-				default:
-					t.Errorf("%v", err)
-					return
-				}
+			for time.Now().Before(deadline) && !t.Failed() {
+				try(i)
 			}
 		})
 	}
 	busy.Wait()
 	close(stop)
 	wg.Wait()
+	// What is still on its way goes by less than this one, and is refused.
+	for deadline = time.Now().Add(20 * time.Second); !try(0); {
+		require.True(t, time.Now().Before(deadline) && !t.Failed(), "no append succeeds")
+	}
 	meet(t, writers...)
 	final := &writer{t: t, log: openLog(t, c, jetlog.Options{Stream: stream})}
 	require.NoError(t, final.log.Load(registry.State{Key: func(k registry.KeyEntry) error {

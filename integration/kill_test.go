@@ -145,10 +145,7 @@ func TestKillingTheRegistryLosesNothing(t *testing.T) {
 	l := newLoad(t)
 
 	reader := p.dial("reader")
-	sub, err := reader.Subscribe(ctx, "jobs.*", client.FromAll())
-	require.NoError(t, err)
-	reading := make(chan error, 1)
-	go func() { reading <- l.follow(ctx, sub) }()
+	end := l.readAll(ctx, reader)
 
 	publishing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -157,7 +154,7 @@ func TestKillingTheRegistryLosesNothing(t *testing.T) {
 		c := p.dial(fmt.Sprint("publisher ", i))
 		working.Go(func() { l.publish(publishing, c, i) })
 	}
-	g := carryOn(ctx, p)
+	g := carryOn(ctx, t, p.dial)
 
 	began := time.Now()
 	kills := 0
@@ -170,12 +167,26 @@ func TestKillingTheRegistryLosesNothing(t *testing.T) {
 	}
 	stop()
 	working.Wait()
-	_, err = reader.PublishTo(ctx, "jobs.end", []byte("the end"))
-	require.NoError(t, err)
-	require.NoError(t, <-reading)
-	l.check()
+	end()
 	t.Logf("%d kills, %d acknowledged, %d of unknown outcome", kills, len(l.acked), len(l.unknown))
-	require.Empty(t, l.unknown, "the log knows every key")
+}
+
+// readAll follows what is published from now on. end publishes the last message, and
+// checks that what was read is what was acknowledged.
+func (l *load) readAll(ctx context.Context, reader *client.Client) (end func()) {
+	l.t.Helper()
+	sub, err := reader.Subscribe(ctx, "jobs.*", client.FromAll())
+	require.NoError(l.t, err)
+	reading := make(chan error, 1)
+	go func() { reading <- l.follow(ctx, sub) }()
+	return func() {
+		l.t.Helper()
+		_, err := reader.PublishTo(ctx, "jobs.end", []byte("the end"))
+		require.NoError(l.t, err)
+		require.NoError(l.t, <-reading)
+		l.check()
+		require.Empty(l.t, l.unknown, "the log knows every key")
+	}
 }
 
 // waitForAcks returns when so many more publishes were acknowledged.
@@ -203,22 +214,23 @@ type group struct {
 	leads int // members that lead now
 }
 
-func carryOn(ctx context.Context, p *process) *group {
-	p.t.Helper()
-	g := &group{t: p.t}
+// carryOn starts the group with clients that dial makes.
+func carryOn(ctx context.Context, t *testing.T, dial func(name string) *client.Client) *group {
+	t.Helper()
+	g := &group{t: t}
 	for i := range 2 {
-		c := p.dial(fmt.Sprint("member ", i))
+		c := dial(fmt.Sprint("member ", i))
 		go election.Run(ctx, c, election.Options{Group: "workers", Timing: patient}, g.lead)
 	}
 	var err error
-	observer := p.dial("observer")
+	observer := dial("observer")
 	g.watch, err = election.Join(ctx, observer, election.Options{Group: "workers", Timing: patient})
-	require.NoError(p.t, err)
-	p.t.Cleanup(func() { g.watch.Close() })
+	require.NoError(t, err)
+	t.Cleanup(func() { g.watch.Close() })
 	g.swarm, err = config.Open(ctx, observer, "pool", config.Options{})
-	require.NoError(p.t, err)
-	follower, err := config.Open(ctx, p.dial("agent"), "pool", config.Options{})
-	require.NoError(p.t, err)
+	require.NoError(t, err)
+	follower, err := config.Open(ctx, dial("agent"), "pool", config.Options{})
+	require.NoError(t, err)
 	go follower.Follow(ctx, &inMemory{}, config.FollowOptions{})
 	return g
 }

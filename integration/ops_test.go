@@ -31,10 +31,7 @@ func under(t *testing.T, p *process, f func(ctx context.Context, l *load, all []
 	defer cancel()
 	l := newLoad(t)
 	reader := p.dial("reader")
-	sub, err := reader.Subscribe(ctx, "jobs.*", client.FromAll())
-	require.NoError(t, err)
-	reading := make(chan error, 1)
-	go func() { reading <- l.follow(ctx, sub) }()
+	end := l.readAll(ctx, reader)
 	publishing, stop := context.WithCancel(ctx)
 	defer stop()
 	var working sync.WaitGroup
@@ -47,11 +44,7 @@ func under(t *testing.T, p *process, f func(ctx context.Context, l *load, all []
 	f(ctx, l, all)
 	stop()
 	working.Wait()
-	_, err = reader.PublishTo(ctx, "jobs.end", []byte("the end"))
-	require.NoError(t, err)
-	require.NoError(t, <-reading)
-	l.check()
-	require.Empty(t, l.unknown, "the log knows every key")
+	end()
 	t.Logf("%d acknowledged", len(l.acked))
 }
 
@@ -236,7 +229,7 @@ func TestAKillInTheMiddleOfAnImport(t *testing.T) {
 		cmd.Env = append(os.Environ(), "PILOT_HOME="+t.TempDir())
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
+		require.NoError(t, testenv.Tie(cmd).Start())
 		// A pipe holds little: nearly all of what is written has been read.
 		_, err = in.Write([]byte(out[:len(out)*n/5]))
 		require.NoError(t, err)
@@ -253,6 +246,20 @@ func TestAKillInTheMiddleOfAnImport(t *testing.T) {
 	left, err := filepath.Glob(into + ".*")
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// An export takes nothing from the folder, however much its registry was to keep.
+func TestAnExportHasAllThatTheRegistryKept(t *testing.T) {
+	const n = 1100 // above what is kept by default
+	folder := filepath.Join(t.TempDir(), "log")
+	p := registryProcess(t, "--store", folder, "--keep-messages", "-1")
+	fillLog(t, p.dial("client"), 1, n)
+	p.kill()
+	code, out, errs := invoke(t, t.TempDir(), "registry", "export", folder)
+	require.Zero(t, code, "%s", errs)
+	require.True(t, strings.HasSuffix(out, fmt.Sprintf("{\"end\":{\"messages\":%d}}\n", n)), "%s", out[max(0, len(out)-100):])
+	left, _ := holds(t, folder)
+	require.Equal(t, n, left)
 }
 
 // A folder has one registry. Others that want it end and name the one that has
@@ -372,7 +379,7 @@ func tried(t *testing.T, folder, epoch string, head protocol.Seq) string {
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
+	require.NoError(t, testenv.Tie(cmd).Start())
 	defer func() {
 		cmd.Process.Kill()
 		cmd.Wait()

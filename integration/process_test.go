@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 )
 
 // programs are built once for all tests.
@@ -21,6 +23,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	programsDir = dir
 	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/...")
 	cmd.Dir = ".."
 	var out bytes.Buffer
@@ -31,10 +34,13 @@ var programs = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
+// programsDir is where they are, once they were asked for.
+var programsDir string
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
+	if programsDir != "" {
+		os.RemoveAll(programsDir)
 	}
 	os.Exit(code)
 }
@@ -53,6 +59,8 @@ type process struct {
 	addr string
 	home string
 	args []string
+	in   []string // words of a command that runs it; nil is none
+	path string   // of the program; empty is the one built here
 
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
@@ -61,29 +69,47 @@ type process struct {
 // registryProcess starts a registry at a free port of the loopback address.
 func registryProcess(t *testing.T, args ...string) *process {
 	t.Helper()
+	p := newProcess(t, args...)
+	p.run()
+	return p
+}
+
+// newProcess is one that is yet to be started.
+func newProcess(t *testing.T, args ...string) *process {
+	t.Helper()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p := &process{t: t, addr: pc.LocalAddr().String(), home: t.TempDir(), args: args}
 	require.NoError(t, pc.Close())
+	return p
+}
+
+// run starts the registry, which ends with the test.
+func (p *process) run() {
+	p.t.Helper()
 	p.start()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
-			t.Logf("the registry said:\n%s", p.stderr.String())
+		if p.t.Failed() {
+			p.t.Logf("the registry said:\n%s", p.stderr.String())
 		}
 	})
-	return p
 }
 
 // start returns when the registry takes sessions.
 func (p *process) start() {
 	p.t.Helper()
-	p.cmd = exec.Command(program(p.t, "pilotgo-registry"), append([]string{"registry", "serve", "--listen", p.addr, "--print-addr"}, p.args...)...)
+	if p.path == "" {
+		p.path = program(p.t, "pilotgo-registry")
+	}
+	words := append(slices.Clone(p.in), p.path, "registry", "serve", "--listen", p.addr, "--print-addr")
+	words = append(words, p.args...)
+	p.cmd = exec.Command(words[0], words[1:]...)
 	p.cmd.Env = append(os.Environ(), "PILOT_HOME="+p.home)
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(p.t, err)
-	require.NoError(p.t, p.cmd.Start())
+	require.NoError(p.t, testenv.Tie(p.cmd).Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		p.cmd.Wait() // or it may still be saying something

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotgo/pilotgo/client"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
@@ -44,7 +45,10 @@ func (o *page) flags() []string { return []string{"--http", o.addr, "--http-toke
 // ready asks whether the registry takes messages, and tells what it says.
 func (o *page) ready() (ok bool, says string) {
 	o.t.Helper()
-	r, err := http.Get("http://" + o.addr + "/readyz")
+	ask, err := http.NewRequestWithContext(o.t.Context(), http.MethodGet, "http://"+o.addr+"/readyz", nil)
+	require.NoError(o.t, err)
+	ask.Header.Set("Authorization", "Bearer "+pageToken)
+	r, err := http.DefaultClient.Do(ask)
 	require.NoError(o.t, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
@@ -79,7 +83,7 @@ func invoke(t *testing.T, home string, args ...string) (code int, stdout, stderr
 	cmd.Env = append(os.Environ(), "PILOT_HOME="+home)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Run()
+	testenv.Tie(cmd).Run()
 	require.NoError(t, ctx.Err(), "it does not end: %v", args)
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }

@@ -504,7 +504,7 @@
 //	    name           text       as in its last Hello
 //	    tags           []text
 //	    online         uint       sessions at the moment
-//	    last seen      uint       time: when a session last began or ended
+//	    last seen      uint       time: when a session last began or ended; renewed while one is there
 //
 //	24 GetTopics     client, control: TopicsPage, in byte order
 //	    id             uint

@@ -68,7 +68,7 @@ var codes = [...]struct{ name, text, hint string }{
 	ErrNotAdmitted: {
 		name: "auth_required",
 		text: "not admitted",
-		hint: "ask the registry's operator for a join token ('pilotgo registry token create'), or to admit this node's fingerprint ('pilotgo info' shows it)",
+		hint: "ask the registry's operator to admit this node's fingerprint ('pilotgo info' shows it), or, unless the key was revoked, for a join token ('pilotgo registry token create')",
 	},
 	ErrNodeIDTaken: {
 		name: "node_id_taken",
@@ -212,7 +212,7 @@ func (e *Error) Error() string {
 	if e.Code == ErrStaleTerm {
 		s = fmt.Sprintf("%s: have %d", s, e.Fence.K)
 	}
-	if e.Code == ErrConflict {
+	if e.Code == ErrConflict && (e.Topic != "" || e.Fence != Fence{}) { // or of no fence at all
 		s = fmt.Sprintf("%s: have %d at seq %d", s, e.Fence.K, e.Fence.S)
 	}
 	if e.Detail != "" {

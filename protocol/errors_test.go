@@ -82,6 +82,8 @@ func TestErrorText(t *testing.T) {
 		"stale term: have 9":                           {Code: protocol.ErrStaleTerm, Fence: fence},
 		"conflict: have 9 at seq 41":                   {Code: protocol.ErrConflict, Fence: fence},
 		"conflict: have 9 at seq 41: x":                {Code: protocol.ErrConflict, Fence: fence, Detail: "x"},
+		"conflict: have 0 at seq 0":                    {Code: protocol.ErrConflict, Topic: "g"},
+		"conflict: in use":                             {Code: protocol.ErrConflict, Detail: "in use"},
 		"rate limited (retry in 1.5s)":                 {Code: protocol.ErrRateLimited, RetryAfter: 1500 * time.Millisecond},
 		"code 777: later":                              {Code: 777, Detail: "later"},
 		"registry is draining: upgrade (retry in 10s)": {Code: protocol.ErrDraining, Detail: "upgrade", RetryAfter: 10 * time.Second},

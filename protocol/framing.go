@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // LengthSize is the size of the length before each frame: a big-endian uint32
@@ -22,11 +23,14 @@ func AppendFrame(b []byte, f Frame) []byte {
 }
 
 // Reader cuts a byte stream into frames. It checks a length before it takes
-// memory for it and grows its buffer only by what has arrived.
+// memory for it and grows its buffer only by what has arrived. While it waits for
+// a frame it has no buffer.
 type Reader struct {
 	r    io.Reader
 	buf  []byte
 	at   int // start of what is unread
+	lent *chunk
+	head [LengthSize]byte // the buffer between two frames
 	most int
 	fail error
 }
@@ -89,8 +93,16 @@ func (r *Reader) length() (int, error) {
 const (
 	readChunk = 16 << 10 // what is free for a read, at least, after growing
 	readLeast = readChunk / 4
-	keepMost  = 64 << 10 // a buffer above this is given back when it is empty
-	maxEmpty  = 100      // reads in a row that bring nothing
+	maxEmpty  = 100 // reads in a row that bring nothing
+)
+
+// chunk is a buffer that readers lend each other: those that wait need none.
+type chunk struct{ bytes []byte }
+
+// chunks of one size, and of another for frames that do not fit.
+var (
+	chunks = sync.Pool{New: func() any { return &chunk{make([]byte, readChunk)} }}
+	larger = sync.Pool{New: func() any { return &chunk{make([]byte, 3*readChunk)} }}
 )
 
 // fill reads until n bytes are unread in the buffer.
@@ -118,25 +130,49 @@ func (r *Reader) fill(n int) error {
 }
 
 // makeRoom makes the buffer fit for a read towards n unread bytes. It takes at
-// most twice what has arrived and a chunk, whatever n is.
+// most twice what has arrived and two chunks, whatever n is. Between two frames
+// there is room for the next length alone, so that a reader may wait long.
 func (r *Reader) makeRoom(n int) {
 	have := len(r.buf) - r.at
-	if have == 0 {
-		r.buf, r.at = r.buf[:0], 0
-		if cap(r.buf) > keepMost {
-			r.buf = nil
-		}
-	}
-	if cap(r.buf)-len(r.buf) >= readLeast {
+	switch {
+	case have == 0 && n == LengthSize:
+		r.use(r.head[:0], nil)
+		return
+	case n == LengthSize && cap(r.buf) == LengthSize:
+		return // the rest of the length
+	case cap(r.buf)-len(r.buf) >= readLeast:
 		return
 	}
 	want := readChunk + min(2*have, n)
-	if cap(r.buf) >= want {
+	switch {
+	case cap(r.buf) >= want:
 		copy(r.buf, r.buf[r.at:])
 		r.buf, r.at = r.buf[:have], 0
-		return
+	case have+readLeast <= readChunk:
+		r.lend(&chunks)
+	case want <= 3*readChunk:
+		r.lend(&larger)
+	default:
+		grown := make([]byte, have, want)
+		copy(grown, r.buf[r.at:])
+		r.use(grown, nil)
 	}
-	grown := make([]byte, have, want)
-	copy(grown, r.buf[r.at:])
-	r.buf, r.at = grown, 0
+}
+
+// lend moves what is unread into a chunk.
+func (r *Reader) lend(from *sync.Pool) {
+	c := from.Get().(*chunk)
+	r.use(c.bytes[:copy(c.bytes, r.buf[r.at:])], c)
+}
+
+// use gives back the buffer for another one.
+func (r *Reader) use(buf []byte, c *chunk) {
+	if was := r.lent; was != nil {
+		if len(was.bytes) == readChunk {
+			chunks.Put(was)
+		} else {
+			larger.Put(was)
+		}
+	}
+	r.buf, r.at, r.lent = buf, 0, c
 }

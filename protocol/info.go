@@ -131,7 +131,7 @@ type Node struct {
 	Name     string
 	Tags     []string
 	Online   uint64 // sessions at the moment
-	LastSeen Time   // last time a session began or ended
+	LastSeen Time   // last time a session began or ended, or within two hours while there is one
 	Extra    Extra
 }
 

@@ -26,11 +26,20 @@ func (h KeyHash) String() string {
 // is ErrInvalid.
 func ParseKeyHash(fingerprint string) (KeyHash, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(fingerprint), fingerprintPrefix)
-	sum, err := base64.RawURLEncoding.Strict().DecodeString(rest)
+	sum, err := bytesOf(rest)
 	if !ok || err != nil || len(sum) != len(KeyHash{}) {
 		return KeyHash{}, Errorf(ErrInvalid, "%q is no fingerprint (sha256:…)", fingerprint)
 	}
 	return KeyHash(sum), nil
+}
+
+// bytesOf reads base64url without padding. Package base64 skips line ends, which
+// would give the same bytes many texts.
+func bytesOf(text string) ([]byte, error) {
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		return nil, base64.CorruptInputError(i)
+	}
+	return base64.RawURLEncoding.Strict().DecodeString(text)
 }
 
 // TokenID names a join token. It is no secret.
@@ -95,7 +104,7 @@ func IsJoinToken(text string) bool { return strings.HasPrefix(text, tokenPrefix)
 // tell the token.
 func ParseJoinToken(text string) (JoinToken, error) {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
-	b, err := base64.RawURLEncoding.Strict().DecodeString(rest)
+	b, err := bytesOf(rest)
 	switch {
 	case !ok:
 		return JoinToken{}, Errorf(ErrInvalid, "no join token: it begins with %s", tokenPrefix)

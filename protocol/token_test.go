@@ -43,8 +43,10 @@ func TestDamagedJoinTokens(t *testing.T) {
 			}
 		}
 	}
-	_, err := protocol.ParseJoinToken(joinTokenText + "A")
-	require.ErrorIs(t, err, protocol.ErrInvalid)
+	for _, text := range []string{joinTokenText + "A", joinTokenText + "\n", joinTokenText[:9] + "\r" + joinTokenText[9:]} {
+		_, err := protocol.ParseJoinToken(text)
+		require.ErrorIs(t, err, protocol.ErrInvalid, "%q", text)
+	}
 }
 
 func TestKeyHash(t *testing.T) {
@@ -54,7 +56,7 @@ func TestKeyHash(t *testing.T) {
 	got, err := protocol.ParseKeyHash(" " + text + "\n")
 	require.NoError(t, err)
 	require.Equal(t, protocol.KeyHashOf(public), got)
-	for _, wrong := range []string{"", "sha256:", text[7:], text + "A", text[:len(text)-1], "md5:" + text[7:]} {
+	for _, wrong := range []string{"", "sha256:", text[7:], text + "A", text[:len(text)-1], "md5:" + text[7:], text[:20] + "\n" + text[20:]} {
 		_, err := protocol.ParseKeyHash(wrong)
 		require.ErrorIs(t, err, protocol.ErrInvalid, wrong)
 	}
@@ -91,6 +93,7 @@ func FuzzJoinToken(f *testing.F) {
 	f.Add(joinTokenText)
 	f.Add("pjt1_")
 	f.Add("pjt1_" + strings.Repeat("A", 80))
+	f.Add(joinTokenText[:9] + "\r" + joinTokenText[9:])
 	f.Fuzz(func(t *testing.T, text string) {
 		token, err := protocol.ParseJoinToken(text)
 		if err != nil {

@@ -177,7 +177,9 @@ func (r *rights) learn() (denied bool) {
 	return denied
 }
 
-// refusal makes an error fit for the wire. code is for those that have none.
+// refusal makes an error fit for the wire. code is for those that have none; the
+// text of an internal one may name files and addresses of this machine, and stays
+// here.
 func refusal(err error, code protocol.Code) *protocol.Error {
 	if err == nil {
 		return nil
@@ -188,6 +190,9 @@ func refusal(err error, code protocol.Code) *protocol.Error {
 	}
 	if c, ok := errors.AsType[protocol.Code](err); ok {
 		return &protocol.Error{Code: c}
+	}
+	if code == protocol.ErrInternal {
+		return &protocol.Error{Code: code}
 	}
 	return protocol.Errorf(code, "%v", err)
 }

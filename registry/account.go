@@ -89,9 +89,9 @@ func (s *session) takeSubscription() *protocol.Error {
 	var refused *protocol.Error
 	switch mine, nodes, all := s.subscriptions.Add(1), s.account.subscriptions.Add(1), s.r.subscriptions.Add(1); {
 	case mine > int64(l.Subscriptions):
-		refused = protocol.Errorf(protocol.ErrLimit, "%d subscriptions are open, the maximum", l.Subscriptions)
+		refused = full("%d subscriptions are open, the maximum", l.Subscriptions)
 	case nodes > int64(l.NodeSubscriptions):
-		refused = protocol.Errorf(protocol.ErrLimit, "%d subscriptions of this node are open, the maximum", l.NodeSubscriptions)
+		refused = full("%d subscriptions of this node are open, the maximum", l.NodeSubscriptions)
 	case all > int64(l.TotalSubscriptions) && !s.operator:
 		refused = full("%d subscriptions of all nodes are open, the maximum", l.TotalSubscriptions)
 	}

@@ -3,6 +3,7 @@ package registry
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
@@ -10,13 +11,14 @@ import (
 
 // brokerOptions bound what a broker keeps. Zero values mean the defaults.
 type brokerOptions struct {
-	maxPayload int           // bytes of one payload; 1 MiB
-	maxKeys    int           // idempotency keys remembered; 1,000,000
-	keyAge     time.Duration // and for how long; 10 minutes
-	maxJoins   int           // topics one node may join; 10,000
-	maxNodes   int           // nodes in the table; 100,000
-	maxFences  int           // topics with a fence; 1,000,000
-	nodeFences int           // those of them that one node has made; 10,000
+	maxPayload  int           // bytes of one payload; 1 MiB
+	maxKeys     int           // idempotency keys remembered; 1,000,000
+	keyAge      time.Duration // and for how long; 10 minutes
+	maxJoins    int           // topics one node may join; 10,000
+	maxAllJoins int           // topics that all nodes may join, each counted; 2,000,000
+	maxNodes    int           // nodes in the table; 100,000
+	maxFences   int           // topics with a fence; 1,000,000
+	nodeFences  int           // those of them that one node has made; 10,000
 
 	maxTokens    int // join tokens; 10,000
 	maxStandings int // keys that something was said about; 200,000
@@ -25,6 +27,11 @@ type brokerOptions struct {
 	// that lets in anybody; none by default.
 	spared int
 	listed map[protocol.KeyHash]struct{} // keys that the configuration names
+
+	sparedNodes int           // as spared, of maxNodes
+	sparedJoins int           // and of maxAllJoins
+	presence    protocol.Time // how long after it was seen a node may be at another registry
+	log         SenderLog     // nil when the log is none
 }
 
 func (o brokerOptions) withDefaults() brokerOptions {
@@ -36,6 +43,7 @@ func (o brokerOptions) withDefaults() brokerOptions {
 	or(&o.maxPayload, protocol.DefaultPayload)
 	or(&o.maxKeys, 1_000_000)
 	or(&o.maxJoins, 10_000)
+	or(&o.maxAllJoins, 2_000_000)
 	or(&o.maxNodes, 100_000)
 	or(&o.maxFences, 1_000_000)
 	or(&o.nodeFences, 10_000)
@@ -51,10 +59,12 @@ func (o brokerOptions) withDefaults() brokerOptions {
 // fences, the idempotency keys, the nodes with their inboxes, and who may be one.
 //
 // It is a machine without I/O. A change takes effect on the next call and is
-// staged; once the staged batch is in the log, commit makes it last, and when it
-// could not be stored, abort takes it back. What a call answered holds only from
-// the commit on: after an abort every answer since the last commit is void, also
-// refusals and duplicates, and the question may be put again.
+// staged, and abort takes back what is. Once the log has taken the staged batch,
+// seal begins another one; once the oldest sealed batch is in the log, settle
+// makes it last; and when it will not be, fail takes back all that is not settled.
+// What a call answered holds only once all before it is settled: what is taken
+// back makes every answer since then void, also refusals and duplicates, and the
+// question may be put again.
 //
 // It is not safe for concurrent use.
 type broker struct {
@@ -71,12 +81,24 @@ type broker struct {
 	standings
 	tokenTable
 
-	batch  Batch
-	before struct { // as of the last commit
-		seq  protocol.Seq
-		time protocol.Time
-	}
-	undo []func() // takes back what is staged, last first
+	step   *step   // staged
+	sealed []*step // oldest first
+	spare  []*step
+	before moment // as of the last settle
+}
+
+// moment is where the log ends at one time.
+type moment struct {
+	seq  protocol.Seq
+	time protocol.Time
+}
+
+// step is what enters the log together.
+type step struct {
+	Batch
+	end  moment                    // once it is sealed
+	undo []func()                  // takes it back, last first
+	were map[string]protocol.Fence // the fences that it moves, before it
 }
 
 // answer is what became of a publish.
@@ -97,13 +119,16 @@ func newBroker(epoch protocol.Epoch, opts brokerOptions) *broker {
 		instances:  make(instances),
 		standings:  newStandings(),
 		tokenTable: newTokenTable(),
+		step:       newStep(),
 	}
 }
+
+func newStep() *step { return &step{were: make(map[string]protocol.Fence)} }
 
 // load takes over the state of a log. It is called once, before anything else.
 func (b *broker) load(l Log) error {
 	b.seq, b.time = l.Head()
-	b.before.seq, b.before.time = b.seq, b.time
+	b.before = moment{b.seq, b.time}
 	return l.Load(State{
 		Fence: func(e FenceEntry) error {
 			b.fences[e.Topic] = e.Fence
@@ -144,7 +169,7 @@ func (b *broker) publish(now protocol.Time, sender protocol.NodeID, p *protocol.
 		return refuse(p, protocol.Errorf(protocol.ErrInvalid, "idempotency key of %d bytes, not 1 to %d", len(p.Key), protocol.MaxKey))
 	}
 	key := keyOf(sender, p.Key)
-	if a, ok := b.recall(sender, p, key, digest); ok {
+	if a, ok := b.recall(now, sender, p, key, digest); ok {
 		return a
 	}
 	if fault := b.publishFault(sender, p); fault != nil {
@@ -154,7 +179,7 @@ func (b *broker) publish(now protocol.Time, sender protocol.NodeID, p *protocol.
 		return answer{Refuse: refused}
 	}
 	if p.Flags&protocol.FlagJoin != 0 && p.Topic != "" {
-		if fault := b.join(sender, []string{p.Topic}, false); fault != nil {
+		if fault := b.join(now, sender, []string{p.Topic}, false); fault != nil {
 			return refuse(p, fault)
 		}
 	}
@@ -163,9 +188,9 @@ func (b *broker) publish(now protocol.Time, sender protocol.NodeID, p *protocol.
 
 // refuseUnlessKnown is publish for what must not enter the log. A refusal says
 // that the message is not in it, so what is there is a duplicate all the same.
-func (b *broker) refuseUnlessKnown(sender protocol.NodeID, p *protocol.Publish, digest [16]byte, fault *protocol.Error) answer {
+func (b *broker) refuseUnlessKnown(now protocol.Time, sender protocol.NodeID, p *protocol.Publish, digest [16]byte, fault *protocol.Error) answer {
 	if len(p.Key) > 0 && len(p.Key) <= protocol.MaxKey {
-		if a, ok := b.recall(sender, p, keyOf(sender, p.Key), digest); ok {
+		if a, ok := b.recall(now, sender, p, keyOf(sender, p.Key), digest); ok {
 			return a
 		}
 	}
@@ -174,9 +199,9 @@ func (b *broker) refuseUnlessKnown(sender protocol.NodeID, p *protocol.Publish, 
 
 // recall answers a publish that is in the log already, or of which that cannot
 // be told.
-func (b *broker) recall(sender protocol.NodeID, p *protocol.Publish, key keyID, digest [16]byte) (a answer, ok bool) {
+func (b *broker) recall(now protocol.Time, sender protocol.NodeID, p *protocol.Publish, key keyID, digest [16]byte) (a answer, ok bool) {
 	if first, ok := b.keys.find(key); ok {
-		return b.known(sender, p, first, digest), true
+		return b.known(now, sender, p, first, digest), true
 	}
 	switch {
 	case p.Flags&protocol.FlagResend == 0:
@@ -190,13 +215,13 @@ func (b *broker) recall(sender protocol.NodeID, p *protocol.Publish, key keyID, 
 }
 
 // known answers a publish whose key is in the table.
-func (b *broker) known(sender protocol.NodeID, p *protocol.Publish, first keyRow, digest [16]byte) answer {
+func (b *broker) known(now protocol.Time, sender protocol.NodeID, p *protocol.Publish, first keyRow, digest [16]byte) answer {
 	if first.digest != digest {
 		return refuse(p, protocol.Errorf(protocol.ErrKeyReused, "it belongs to seq %d", first.seq))
 	}
 	if p.Flags&protocol.FlagJoin != 0 && p.Topic != "" {
 		// A full inbox is no reason to deny that the message is in the log.
-		_ = b.join(sender, []string{p.Topic}, false)
+		_ = b.join(now, sender, []string{p.Topic}, false)
 	}
 	return answer{Ack: protocol.Ack{N: p.N, Seq: first.seq, Time: first.at, Duplicate: true}}
 }
@@ -232,7 +257,7 @@ func (b *broker) accept(now protocol.Time, sender protocol.NodeID, p *protocol.P
 	b.passConditions(sender, p, b.seq)
 	b.speaks(sender)
 	b.keys.add(keyRow{key, digest, b.seq, b.time})
-	b.batch.Records = append(b.batch.Records, r)
+	b.step.Records = append(b.step.Records, r)
 	return answer{Ack: protocol.Ack{N: p.N, Seq: r.Seq, Time: r.Time}, Record: r}
 }
 
@@ -247,54 +272,116 @@ func refuseWith(n uint64, e *protocol.Error) *protocol.Refuse {
 	}
 }
 
-// staged is what must be appended; nil when there is nothing. It is valid until
-// commit or abort.
+// staged is what must be appended; nil when there is nothing. It is valid until it
+// is settled or taken back.
 func (b *broker) staged() *Batch {
-	if len(b.batch.Records) == 0 && len(b.batch.Fences) == 0 && len(b.batch.Entries) == 0 {
+	batch := &b.step.Batch
+	if len(batch.Records) == 0 && len(batch.Fences) == 0 && len(batch.Entries) == 0 {
 		return nil
 	}
-	b.batch.KeyFloor = b.keys.floor
-	return &b.batch
+	batch.KeyFloor = b.keys.floor
+	return batch
 }
 
-// commit is called once the staged batch is in the log.
-func (b *broker) commit() { b.settle(len(b.batch.Records)) }
+// commit is called once the staged batch is in the log, and nothing is sealed.
+func (b *broker) commit() {
+	b.seal()
+	b.settle()
+}
 
-// settle makes what holds now last, with so many messages more than before.
-func (b *broker) settle(fresh int) {
-	b.before.seq, b.before.time = b.seq, b.time
+// seal lets what is staged wait for the log.
+func (b *broker) seal() {
+	b.step.end = moment{b.seq, b.time}
+	b.sealed = append(b.sealed, b.step)
+	b.step = b.nextStep()
+}
+
+func (b *broker) nextStep() *step {
+	last := len(b.spare) - 1
+	if last < 0 {
+		return newStep()
+	}
+	s := b.spare[last]
+	b.spare = b.spare[:last]
+	return s
+}
+
+// settle is called once the oldest sealed batch is in the log.
+func (b *broker) settle() {
+	s := b.sealed[0]
+	b.sealed = slices.Delete(b.sealed, 0, 1)
+	b.settled(s.end, len(s.Records))
+	b.reuse(s)
+}
+
+// settled makes last what holds at a moment, with so many messages more than
+// before.
+func (b *broker) settled(end moment, fresh int) {
+	b.before = end
 	// Forgotten in portions, so that a pause of ten minutes does not end in a
 	// long one here. The log is told with the next batch: until then it remembers
 	// more than is asked for.
-	cutoff := b.time - min(b.time, protocol.Time(b.opts.keyAge))
-	b.keys.forget(b.opts.maxKeys, cutoff, 4*fresh+64)
-	b.reset()
+	cutoff := end.time - min(end.time, protocol.Time(b.opts.keyAge))
+	b.keys.forget(b.opts.maxKeys, end.seq, cutoff, 4*fresh+64)
 }
 
-// abort takes back every change since the last commit.
+// abort takes back what is staged.
 func (b *broker) abort() {
-	for i := len(b.undo) - 1; i >= 0; i-- {
-		b.undo[i]()
-	}
-	b.keys.drop(len(b.batch.Records))
-	b.seq, b.time = b.before.seq, b.before.time
-	b.reset()
+	b.takeBack(b.step)
+	b.reuse(b.step)
+	b.step = b.nextStep()
 }
 
-func (b *broker) reset() {
-	clear(b.batch.Records)
-	clear(b.batch.Fences)
-	clear(b.batch.Entries)
-	clear(b.undo)
-	b.batch = Batch{
-		Records: b.batch.Records[:0], Fences: b.batch.Fences[:0],
-		Entries: b.batch.Entries[:0], Claims: b.batch.Claims[:0],
+// fail takes back all that is not settled.
+func (b *broker) fail() {
+	b.abort()
+	for i := len(b.sealed) - 1; i >= 0; i-- {
+		s := b.sealed[i]
+		b.sealed = b.sealed[:i]
+		b.takeBack(s)
+		b.reuse(s)
 	}
-	b.undo = b.undo[:0]
+}
+
+// takeBack undoes the newest step.
+func (b *broker) takeBack(s *step) {
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		s.undo[i]()
+	}
+	b.keys.drop(len(s.Records))
+	end := b.before
+	if n := len(b.sealed); n > 0 {
+		end = b.sealed[n-1].end
+	}
+	b.seq, b.time = end.seq, end.time
+}
+
+// reuse keeps the memory of a step for a later one.
+func (b *broker) reuse(s *step) {
+	clear(s.Records)
+	clear(s.Fences)
+	clear(s.Entries)
+	clear(s.undo)
+	clear(s.were)
+	s.Batch = Batch{
+		Records: s.Records[:0], Fences: s.Fences[:0],
+		Entries: s.Entries[:0], Claims: s.Claims[:0],
+	}
+	s.undo = s.undo[:0]
+	b.spare = append(b.spare, s)
 }
 
 // stage adds a row of a table to the batch.
 func (b *broker) stage(table, key string, value []byte, undo func()) {
-	b.batch.Entries = append(b.batch.Entries, Entry{table, key, value})
-	b.undo = append(b.undo, undo)
+	b.step.Entries = append(b.step.Entries, Entry{table, key, value})
+	b.step.undo = append(b.step.undo, undo)
+}
+
+// joining reports whether a join or a leave is on its way to the log.
+func (b *broker) joining() bool {
+	return b.step.joins() || slices.ContainsFunc(b.sealed, (*step).joins)
+}
+
+func (s *step) joins() bool {
+	return slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Table == tableJoins })
 }

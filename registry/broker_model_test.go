@@ -95,16 +95,40 @@ func (l *ledger) test(c protocol.Condition) protocol.Code {
 	return 0
 }
 
-func (l *ledger) commit() {
-	if len(l.list) == 0 {
+// settle forgets keys once the first n messages are in the log.
+func (l *ledger) settle(n int) {
+	if n == 0 {
 		return
 	}
-	last := l.list[len(l.list)-1]
-	for i, m := range l.list {
+	last := l.list[n-1]
+	for i, m := range l.list[:n] {
 		if len(l.list)-i > l.maxKeys || m.at+l.age < last.at {
 			l.floor = max(l.floor, m.seq)
 		}
 	}
+}
+
+// ledgers are how the ledger was at each seal, and at the last settle.
+type ledgers struct {
+	*ledger
+	sealed  []*ledger
+	settled *ledger
+}
+
+func (l *ledgers) settle() {
+	l.settled, l.sealed = l.sealed[0], l.sealed[1:]
+	l.ledger.settle(len(l.settled.list))
+	for _, s := range append(l.sealed, l.settled) {
+		s.floor = l.floor // what is forgotten stays so
+	}
+}
+
+func (l *ledgers) abort() {
+	newest := l.settled
+	if n := len(l.sealed); n > 0 {
+		newest = l.sealed[n-1]
+	}
+	l.ledger = newest.clone()
 }
 
 // Random publishes of few senders with few keys on few topics, so that much of
@@ -123,28 +147,40 @@ func TestBrokerAgainstLedger(t *testing.T) {
 	require.Greater(t, total["accepted"], 1000)
 	require.Greater(t, total["duplicate"], 1000)
 	require.Greater(t, total["both conditions"], 100)
+	require.Greater(t, total["in flight"], 1000)
 }
 
 func runLedger(t *testing.T, seed uint64, total map[string]int) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	opts := brokerOptions{maxKeys: 20 + rng.IntN(100), keyAge: 500}
 	d := newTrial(t, opts)
-	l := &ledger{maxKeys: opts.maxKeys, age: protocol.Time(opts.keyAge), fences: make(map[string]protocol.Fence)}
-	kept := l.clone()
+	l := &ledgers{ledger: &ledger{maxKeys: opts.maxKeys, age: protocol.Time(opts.keyAge), fences: make(map[string]protocol.Fence)}}
+	l.settled = l.clone()
 	for step := range 1500 {
 		switch rng.IntN(20) {
 		case 0:
 			d.abort()
-			l = kept.clone()
-		case 1, 2, 3:
-			d.store()
-			l.commit()
-			kept = l.clone()
+			l.abort()
+		case 1, 2:
+			d.seal()
+			l.sealed = append(l.sealed, l.clone())
+		case 3, 6:
+			if len(l.sealed) > 0 {
+				d.settle()
+				l.settle()
+			}
+			total["in flight"] += len(l.sealed)
 		case 4:
-			if rng.IntN(10) == 0 {
+			switch rng.IntN(10) {
+			case 0:
 				d.restart()
-				kept.floor = d.floor // the log may remember more
-				l = kept.clone()
+				l.settled.floor = d.floor // the log may remember more
+				l.sealed = nil
+				l.abort()
+			case 1:
+				d.fail()
+				l.sealed = nil
+				l.abort()
 			}
 		case 5:
 			topic, k := ledgerTopics[rng.IntN(2)], uint64(rng.IntN(30))
@@ -154,7 +190,7 @@ func runLedger(t *testing.T, seed uint64, total map[string]int) {
 			l.fences[topic] = protocol.Fence{K: k, S: f.S}
 		default:
 			d.now = protocol.Time(int(d.now) + rng.IntN(30) - 5)
-			p, sender := randomPublish(rng, l, uint64(step)), protocol.NodeID(1+rng.IntN(2))
+			p, sender := randomPublish(rng, l.ledger, uint64(step)), protocol.NodeID(1+rng.IntN(2))
 			ack, code := l.publish(d.now, sender, p)
 			a := d.publish(d.now, sender, p, digestOf(p))
 			what := fmt.Sprintf("step %d: %+v", step, p)
@@ -173,7 +209,8 @@ func runLedger(t *testing.T, seed uint64, total map[string]int) {
 			}
 		}
 		for _, topic := range ledgerTopics {
-			require.Equal(t, l.fences[topic], d.fence(topic), "step %d: fence of %s", step, topic)
+			require.Equal(t, l.fences[topic], d.broker.fences[topic], "step %d: fence of %s", step, topic)
+			require.Equal(t, l.settled.fences[topic], d.fence(topic), "step %d: settled fence of %s", step, topic)
 		}
 		require.Equal(t, l.floor, d.keys.floor, "step %d: floor", step)
 	}

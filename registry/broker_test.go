@@ -83,26 +83,39 @@ func (d *trial) refused(code protocol.Code, sender protocol.NodeID, topic string
 	return a.Refuse
 }
 
-// store commits what is staged.
+// store settles all there is.
 func (d *trial) store() {
-	if b := d.staged(); b != nil {
-		d.records = append(d.records, b.Records...)
-		for _, f := range b.Fences {
-			d.fences[f.Topic] = f.Fence
-		}
-		for _, e := range b.Entries {
-			if d.entries[e.Table] == nil {
-				d.entries[e.Table] = make(map[string][]byte)
-			}
-			if e.Value == nil {
-				delete(d.entries[e.Table], e.Key)
-			} else {
-				d.entries[e.Table][e.Key] = e.Value
-			}
-		}
-		d.floor = max(d.floor, b.KeyFloor)
+	d.seal()
+	for len(d.sealed) > 0 {
+		d.settle()
 	}
-	d.commit()
+}
+
+// settle stores the oldest sealed batch.
+func (d *trial) settle() {
+	b := &d.sealed[0].Batch
+	d.records = append(d.records, b.Records...)
+	for _, f := range b.Fences {
+		d.fences[f.Topic] = f.Fence
+	}
+	for _, e := range b.Entries {
+		if d.entries[e.Table] == nil {
+			d.entries[e.Table] = make(map[string][]byte)
+		}
+		if e.Value == nil {
+			delete(d.entries[e.Table], e.Key)
+		} else {
+			d.entries[e.Table][e.Key] = e.Value
+		}
+	}
+	d.floor = max(d.floor, b.KeyFloor)
+	d.broker.settle()
+}
+
+// seal seals what is staged.
+func (d *trial) seal() {
+	d.staged() // notes the floor
+	d.broker.seal()
 }
 
 // Head and Load make the trial a log to load from.
@@ -306,8 +319,8 @@ func TestAbortLeavesNoTrace(t *testing.T) {
 			d.put(node, "election:g", raising("election:g", uint64(round*100+i+1), uint64(round*100+i+1)))
 		}
 		d.put(node, "b", fenced("election:g", uint64(round*100+40)), alsoJoin)
-		require.Nil(t, d.join(node, []string{"config:x", "y"}, false))
-		require.Nil(t, d.join(1, []string{"y"}, true))
+		require.Nil(t, d.join(d.now, node, []string{"config:x", "y"}, false))
+		require.Nil(t, d.join(d.now, 1, []string{"y"}, true))
 		_, fault := d.setFence(1, "other", thisEpoch, uint64(round))
 		require.Nil(t, fault)
 		d.enroll(d.now, node, make(ed25519.PublicKey, 32), "name", []string{"tag"})
@@ -326,6 +339,18 @@ func TestAbortLeavesNoTrace(t *testing.T) {
 		require.Equal(t, before, dump(d.broker))
 		require.Nil(t, d.staged())
 		d.abort() // of nothing
+		require.Equal(t, before, dump(d.broker))
+
+		work(round)
+		d.seal()
+		between := dump(d.broker)
+		work(round + 1)
+		d.abort()
+		require.Equal(t, between, dump(d.broker))
+		work(round + 1)
+		d.seal()
+		work(round + 2)
+		d.fail()
 		require.Equal(t, before, dump(d.broker))
 
 		work(round)
@@ -349,8 +374,8 @@ func TestNothingStagedIsNoBatch(t *testing.T) {
 	d := newTrial(t, brokerOptions{})
 	require.Nil(t, d.staged())
 	d.refused(protocol.ErrStaleTerm, 1, "a", fenced("a", 1))
-	require.Nil(t, d.join(1, nil, false))
-	require.Nil(t, d.join(1, []string{"a"}, true))
+	require.Nil(t, d.join(d.now, 1, nil, false))
+	require.Nil(t, d.join(d.now, 1, []string{"a"}, true))
 	d.clearInbox(1, 10)
 	d.leave(d.now, 1)
 	require.Nil(t, d.staged())
@@ -432,7 +457,7 @@ func TestPublishAllocates(t *testing.T) {
 func TestBrokerDefaults(t *testing.T) {
 	require.Equal(t, brokerOptions{
 		maxPayload: 1 << 20, maxKeys: 1_000_000, keyAge: 10 * time.Minute,
-		maxJoins: 10_000, maxNodes: 100_000, maxFences: 1_000_000, nodeFences: 10_000,
+		maxJoins: 10_000, maxAllJoins: 2_000_000, maxNodes: 100_000, maxFences: 1_000_000, nodeFences: 10_000,
 		maxTokens: 10_000, maxStandings: 200_000,
 	}, brokerOptions{}.withDefaults())
 }

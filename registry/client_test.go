@@ -162,6 +162,12 @@ func TestClientsOfOperators(t *testing.T) {
 		require.NoError(t, root.DeleteTopic(t.Context(), "t"))
 		require.NoError(t, root.ForgetNode(t.Context(), nodeID("a")))
 		require.ErrorIs(t, root.ForgetNode(t.Context(), nodeID("a")), protocol.ErrNotFound)
+
+		// It stays out, and if it is let in again it has none of its rights.
+		e, err = root.SetKey(t.Context(), hashOf("a"), client.KeyChange{})
+		require.NoError(t, err)
+		require.Equal(t, revoked, e.Standing)
+		require.Empty(t, e.Labels)
 	})
 }
 

@@ -24,7 +24,7 @@ func NewFrames(r *Registry, key ed25519.PublicKey) *Frames {
 		caller: Caller{Key: key, Node: protocol.NodeIDOf(key)},
 	}
 	s.ctx, s.end = context.WithCancelCause(r.ctx)
-	return &Frames{s: s, l: &lane{s: s, done: make(chan struct{}, 1)}, p: &piece{}}
+	return &Frames{s: s, l: &lane{s: s, done: make(chan *job, 1)}, p: &piece{}}
 }
 
 // Control is a frame on the control channel. What it gives is the answer.
@@ -63,7 +63,8 @@ func (f *Frames) Take(body []byte) error {
 		return err
 	}
 	p.sender, p.done = f.s.caller.Node, f.l.done
-	f.s.r.seq.do(&p.job)
+	f.s.r.seq.start(&p.job)
+	<-p.done
 	return nil
 }
 

@@ -40,8 +40,18 @@ func (b *broker) trusted(node protocol.NodeID) bool {
 	return listed || b.vouchedFor(key)
 }
 
-// fence is the state of a topic's fence.
-func (b *broker) fence(topic string) protocol.Fence { return b.fences[topic] }
+// fence is the state of a topic's fence by what is settled.
+func (b *broker) fence(topic string) protocol.Fence {
+	for _, s := range b.sealed {
+		if was, moved := s.were[topic]; moved {
+			return was
+		}
+	}
+	if was, moved := b.step.were[topic]; moved {
+		return was
+	}
+	return b.fences[topic]
+}
 
 // setFence is the operator's reset: it puts K to any value, also a lower one, and
 // leaves S.
@@ -115,13 +125,17 @@ func (b *broker) passConditions(sender protocol.NodeID, p *protocol.Publish, seq
 func (b *broker) moveFence(node protocol.NodeID, topic string, f protocol.Fence) {
 	was, old := b.fences[topic]
 	b.fences[topic] = f
-	b.batch.Fences = append(b.batch.Fences, FenceEntry{topic, f})
+	s := b.step
+	if _, moved := s.were[topic]; !moved {
+		s.were[topic] = was
+	}
+	s.Fences = append(s.Fences, FenceEntry{topic, f})
 	if old {
-		b.undo = append(b.undo, func() { b.fences[topic] = was })
+		s.undo = append(s.undo, func() { b.fences[topic] = was })
 		return
 	}
 	b.madeBy[node]++
-	b.undo = append(b.undo, func() {
+	s.undo = append(s.undo, func() {
 		delete(b.fences, topic)
 		b.madeBy[node]--
 	})

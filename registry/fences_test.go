@@ -109,6 +109,9 @@ func TestBothConditionsOrNone(t *testing.T) {
 
 	a := d.put(1, "config:s", claiming("config:s", 4, v1), raising("election:g", 8, 9))
 	require.NotNil(t, a.Record)
+	require.Equal(t, protocol.Fence{K: 3, S: v1}, d.fence("config:s"), "not in the log yet")
+	require.Equal(t, protocol.Fence{K: 8, S: 1}, d.fence("election:g"))
+	d.store()
 	require.Equal(t, protocol.Fence{K: 4, S: a.Ack.Seq}, d.fence("config:s"))
 	require.Equal(t, protocol.Fence{K: 9, S: 1}, d.fence("election:g"), "raised, but S tells of its own topic only")
 	require.Equal(t, uint64(4), a.Record.Term())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"slices"
+	"time"
 
 	"github.com/pilotgo/pilotgo/protocol"
 )
@@ -33,7 +34,8 @@ func (b *broker) letIn(now protocol.Time, a *applicant) (labels []string, fault 
 		return nil, fault
 	}
 	id := protocol.NodeIDOf(a.key)
-	if fault := b.nodeFault(now, id, a); fault != nil {
+	vouchedFor := a.listed || token != nil || b.vouchedFor(a.hash)
+	if fault := b.nodeFault(now, id, a, vouchedFor); fault != nil {
 		return nil, fault
 	}
 	if token != nil {
@@ -97,63 +99,25 @@ func (b *broker) wasHere(key ed25519.PublicKey) bool {
 	return ok && n.Key.Equal(key)
 }
 
-// nodeFault is why there is no room for a node. Where everybody is let in, those
-// who came and did nothing go to make some.
-func (b *broker) nodeFault(now protocol.Time, id protocol.NodeID, a *applicant) *protocol.Error {
+// nodeFault is why there is no room for a node. Where everybody is let in, strangers
+// go to make some, and the last quarter is not for strangers.
+func (b *broker) nodeFault(now protocol.Time, id protocol.NodeID, a *applicant, vouchedFor bool) *protocol.Error {
 	n, known := b.nodesByID[id]
+	room := b.opts.maxNodes
+	if !vouchedFor {
+		room -= b.opts.sparedNodes
+	}
 	switch {
 	case known && !n.Key.Equal(a.key):
 		return protocol.Errorf(protocol.ErrNodeIDTaken, "node %d", id)
-	case known || len(b.nodesByID) < b.opts.maxNodes || a.operator:
+	case known || len(b.nodesByID) < room || a.operator:
 		return nil
-	case a.mode == AdmitOpen && b.evictIdle(now):
+	case a.mode == AdmitOpen && b.evict(now):
 		return nil
 	}
-	return protocol.Errorf(protocol.ErrLimit, "%d nodes are known, the maximum: an operator can forget some", len(b.nodesByID))
-}
-
-const (
-	// evictShare of the node table goes at once: finding who goes is a walk
-	// through all of it, which strangers must not be able to ask for each time.
-	evictShare = 100
-
-	// evictPause is how long nobody is looked for after nobody was found.
-	evictPause = protocol.Time(10e9)
-)
-
-// evictIdle forgets those nodes that have been away the longest, of those that
-// nothing in the log or in what operators said refers to. It reports whether
-// there were any.
-func (b *broker) evictIdle(now protocol.Time) bool {
-	if now < b.crowdedUntil {
-		return false
-	}
-	var idle []protocol.Node
-	for _, n := range b.nodesByID {
-		if b.idle(&n) {
-			idle = append(idle, n)
-		}
-	}
-	if len(idle) == 0 {
-		b.crowdedUntil = now + evictPause
-		return false
-	}
-	slices.SortFunc(idle, func(x, y protocol.Node) int {
-		return cmp.Or(cmp.Compare(x.LastSeen, y.LastSeen), cmp.Compare(x.ID, y.ID))
-	})
-	for _, n := range idle[:min(len(idle), 1+b.opts.maxNodes/evictShare)] {
-		b.removeNode(n)
-	}
-	return true
-}
-
-// idle reports whether nobody would miss a node.
-func (b *broker) idle(n *protocol.Node) bool {
-	if _, spoke := b.spoken[n.ID]; spoke || n.Online > 0 || len(b.topicsOf(n.ID)) > 0 {
-		return false
-	}
-	_, judged := b.standingOf[protocol.KeyHashOf(n.Key)]
-	return !judged
+	fault := protocol.Errorf(protocol.ErrLimit, "%d nodes are known, and there is no room for another: an operator can forget some, or name this one", len(b.nodesByID))
+	fault.RetryAfter = time.Duration(evictPause)
+	return fault
 }
 
 // forgetNode frees the place of a node, and the inbox with it. A revocation
@@ -166,16 +130,18 @@ func (b *broker) forgetNode(id protocol.NodeID) *protocol.Error {
 	case n.Online > 0:
 		return protocol.Errorf(protocol.ErrConflict, "node %d has %d sessions: revoke its key first", id, n.Online)
 	}
-	if key := protocol.KeyHashOf(n.Key); !b.revoked(key) {
-		b.judge(protocol.KeyEntry{Key: key})
+	e := protocol.KeyEntry{Key: protocol.KeyHashOf(n.Key)}
+	if was := b.standingOf[e.Key]; was.Standing == protocol.StandingRevoked {
+		e.Standing, e.Since = was.Standing, was.Since
 	}
+	b.judge(e)
 	b.removeNode(n)
 	return nil
 }
 
 // removeNode takes a node out of every table but those of keys.
 func (b *broker) removeNode(n protocol.Node) {
-	_ = b.join(n.ID, slices.Clone(b.topicsOf(n.ID)), true) // leaving has no faults
+	_ = b.join(b.time, n.ID, slices.Clone(b.topicsOf(n.ID)), true) // leaving has no faults
 	if was := b.cursor(n.ID); was > 0 {
 		b.setCursor(n.ID, 0)
 		b.stage(tableCursors, nodeKey(n.ID), nil, func() { b.setCursor(n.ID, was) })

@@ -16,20 +16,26 @@ import (
 func TestAdmissionIsStoredWholeOrNotAtAll(t *testing.T) {
 	did := make(map[string]int)
 	for seed := range uint64(40) {
-		w := walk{trial: newTrial(t, brokerOptions{maxNodes: 6, maxTokens: 4, maxStandings: 8}), chance: rand.New(rand.NewPCG(seed, 1)), did: did}
+		w := walk{
+			trial:  archived(t, brokerOptions{maxNodes: 6, sparedNodes: 1, maxTokens: 4, maxStandings: 8}),
+			there:  newBroker(protocol.Epoch{ID: thisEpoch}, brokerOptions{}),
+			chance: rand.New(rand.NewPCG(seed, 1)), did: did,
+		}
 		for range 60 {
 			w.batch()
 		}
 	}
-	for _, what := range []string{"in", "out", "by token", "evicted", "leave", "publish", "join", "set", "create", "revoke", "forget", "kept", "restart", "abort"} {
+	for _, what := range []string{"in", "out", "by token", "evicted", "leave", "publish", "join", "set", "create", "revoke", "forget", "kept", "restart", "abort", "fail"} {
 		require.Positive(t, did[what], "never tried: %s of %v", what, did)
 	}
 }
 
 type walk struct {
 	*trial
+	there  *broker // another registry of the log
 	chance *rand.Rand
 	did    map[string]int
+	stored string // all that was known after the last store
 }
 
 func (w *walk) key() byte { return byte(1 + w.chance.IntN(12)) }
@@ -41,19 +47,37 @@ func (w *walk) batch() {
 		w.now += protocol.Time(w.chance.IntN(3)) * protocol.Time(time.Minute)
 		w.step()
 	}
-	if w.chance.IntN(4) == 0 {
+	switch w.chance.IntN(6) {
+	case 0:
 		w.abort()
 		w.did["abort"]++
 		require.Equal(w.t, fmt.Sprint(before), fmt.Sprint(dump(w.broker)))
 		return
+	case 1:
+		w.seal()
+		return
+	case 2:
+		if w.stored != "" {
+			w.fail()
+			w.did["fail"]++
+			require.Equal(w.t, w.stored, fmt.Sprint(dump(w.broker)))
+			return
+		}
 	}
+	w.mirror()
 	w.store()
+	w.sameThere()
+	if w.chance.IntN(10) == 0 {
+		w.pass(3 * 24 * time.Hour)
+	}
+	defer func() { w.stored = fmt.Sprint(dump(w.broker)) }()
 	if w.chance.IntN(6) == 0 {
 		for _, n := range w.nodes(0, 0, "") { // a crash ends all sessions
 			for range n.Online {
 				w.leave(w.now, n.ID)
 			}
 		}
+		w.mirror()
 		w.store()
 		stored := dump(w.broker)
 		w.restart()
@@ -78,7 +102,7 @@ func (w *walk) step() {
 		}
 	case 5:
 		if _, here := w.nodesByID[id]; here && w.chance.IntN(2) == 0 {
-			_ = w.join(id, []string{"a"}, w.chance.IntN(3) == 0)
+			_ = w.join(w.now, id, []string{"a"}, w.chance.IntN(3) == 0)
 			w.did["join"]++
 		}
 	case 6:
@@ -119,7 +143,11 @@ func (w *walk) comes(n byte) {
 	}
 	was, known := len(w.nodesByID), w.wasHere(a.key)
 	used := w.wouldUse(w.now, a)
+	before := w.mustStay()
 	_, fault := w.letIn(w.now, a)
+	for _, id := range before {
+		require.Contains(w.t, w.nodesByID, id)
+	}
 	switch {
 	case fault != nil:
 		w.did["out"]++
@@ -138,4 +166,17 @@ func (w *walk) comes(n byte) {
 	for _, k := range w.tokens {
 		require.True(w.t, k.Uses == 0 || k.Used <= k.Uses, "%+v", k)
 	}
+}
+
+// mustStay are the nodes that nobody's coming pushes out.
+func (w *walk) mustStay() (list []protocol.NodeID) {
+	for id, n := range w.nodesByID {
+		last, waiting := archive{w.trial}.Retained(id)
+		_, judged := w.standingOf[protocol.KeyHashOf(n.Key)]
+		lately := max(n.LastSeen, last)+strangersKept > w.now
+		if n.Online > 0 || judged || waiting || lately && (last > 0 || len(w.topicsOf(id)) > 0) {
+			list = append(list, id)
+		}
+	}
+	return list
 }

@@ -254,7 +254,7 @@ func TestIdleStrangersMakeRoom(t *testing.T) {
 		ids[n] = protocol.NodeIDOf(publicKey(n))
 	}
 	d.accepted(ids[1], "t")
-	require.Nil(t, d.join(ids[2], []string{"t"}, false))
+	require.Nil(t, d.join(d.now, ids[2], []string{"t"}, false))
 	d.store()
 	d.say(3, protocol.StandingNone, "lab")
 	_, fault := d.letIn(d.now, bearer(4, AdmitOpen)) // is there
@@ -308,7 +308,7 @@ func TestForgettingANode(t *testing.T) {
 	require.Equal(t, protocol.ErrConflict, d.forgetNode(id).Code)
 	require.Equal(t, protocol.ErrNotFound, d.forgetNode(id+1).Code)
 	d.leave(d.now, id)
-	require.Nil(t, d.join(id, []string{"a", "config:x"}, false))
+	require.Nil(t, d.join(d.now, id, []string{"a", "config:x"}, false))
 	d.accepted(id, "a")
 	d.clearInbox(id, 1)
 	d.store()

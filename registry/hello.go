@@ -23,7 +23,9 @@ func (s *session) hello() error {
 		refused = s.admit(hello)
 	}
 	if refused != nil {
-		s.farewell(refused)
+		ctx, cancel := context.WithTimeout(s.ctx, farewell)
+		defer cancel()
+		s.farewell(ctx, refused)
 		return refused
 	}
 	s.admitted.Store(true)
@@ -81,7 +83,7 @@ func (s *session) admit(f *protocol.Hello) *protocol.Error {
 		old.end(protocol.Errorf(protocol.ErrNotConnected, "a newer session of the same client took its place"))
 		<-old.ended
 	}
-	refused = s.enroll(s.applicant(f), func(b *broker, now protocol.Time, a *applicant) *protocol.Error {
+	refused = s.enrollByAll(s.applicant(f), func(b *broker, now protocol.Time, a *applicant) *protocol.Error {
 		labels, fault := b.letIn(now, a)
 		s.setLabels(labels)
 		if fault == nil && s.r.seq.shared != nil && f.Instance != (protocol.Instance{}) {
@@ -93,6 +95,37 @@ func (s *session) admit(f *protocol.Hello) *protocol.Error {
 		s.r.exit(s)
 	}
 	return refused
+}
+
+// enrollByAll is enroll that knows all that is in a shared log before it keeps out
+// a key: a token, or what an operator said, may come from another registry, which
+// this one has not followed yet. Strangers cannot have it look each time.
+func (s *session) enrollByAll(a *applicant, letIn func(*broker, protocol.Time, *applicant) *protocol.Error) *protocol.Error {
+	refused := s.enroll(a, letIn)
+	if s.r.seq.shared == nil || refused == nil || refused.Code != protocol.ErrNotAdmitted {
+		return refused
+	}
+	if wait := s.r.look(); wait > 0 {
+		return rateLimited("too many unknown keys ask", wait)
+	}
+	if fault := s.r.seq.latest(func(*broker) {}); fault != nil {
+		return fault
+	}
+	return s.enroll(a, letIn)
+}
+
+const looksPerSecond = 20
+
+// look takes one look at all that is in a shared log, or tells how long it has to
+// wait.
+func (r *Registry) look() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wait := r.looks.lack(time.Now(), 1)
+	if wait == 0 {
+		r.looks.take(1)
+	}
+	return wait
 }
 
 // enroll makes the node one of the registry's. The use of a join token has to be
@@ -109,11 +142,30 @@ func (s *session) enroll(a *applicant, letIn func(*broker, protocol.Time, *appli
 	return s.r.seq.note(change)
 }
 
-// farewell tells a client why it is refused, and when to come back, before the
-// session is closed.
-func (s *session) farewell(e *protocol.Error) {
+// maxTurnedAway is how many clients are told at a time when to come back of those
+// for whom there is no session. Others learn no more than the code.
+const maxTurnedAway = 256
+
+// turnAway ends a session for which there is no room. When to come back stands in
+// a frame only, so the client is given one where its hello is waited for.
+func (s *session) turnAway(e *protocol.Error) {
+	defer s.end(e)
+	defer s.link.Close(e.Code, e.Detail)
+	defer s.r.turnedAway.Add(-1)
+	if s.r.turnedAway.Add(1) > maxTurnedAway {
+		return
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, farewell)
 	defer cancel()
+	if ch, err := s.link.Accept(ctx); err == nil {
+		s.control = ch
+		s.farewell(ctx, e)
+	}
+}
+
+// farewell tells a client why it is refused, and when to come back, and leaves it
+// until ctx ends to read that.
+func (s *session) farewell(ctx context.Context, e *protocol.Error) {
 	if s.tell(ctx, s.control, failure(0, e)) != nil {
 		return
 	}

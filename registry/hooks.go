@@ -82,7 +82,7 @@ type EventKind int
 const (
 	EventSessionOpened  EventKind = iota + 1
 	EventSessionRefused           // Err; before admission
-	EventSessionClosed            // Err is why
+	EventSessionClosed            // Err is why; nil: the client has closed it
 	EventAccepted                 // a publish is in the log: Topic, Seq
 	EventRefused                  // an operation was refused: Op, Topic, Err
 	EventSubscribed               // Topic is the pattern, Seq the position

@@ -186,9 +186,13 @@ func TestHookSeesEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var events []registry.Event
+		var ends []error
 		w := start(t, registry.Options{Hooks: &registry.Hooks{Event: func(e registry.Event) {
 			mu.Lock()
 			defer mu.Unlock()
+			if e.Kind == registry.EventSessionClosed {
+				ends = append(ends, e.Err)
+			}
 			e.Addr, e.Err = nil, nil
 			events = append(events, e)
 		}}})
@@ -221,5 +225,6 @@ func TestHookSeesEvents(t *testing.T) {
 		}, events)
 		require.Equal(t, registry.EventSessionOpened, events[0].Kind)
 		require.Equal(t, registry.EventSessionClosed, events[len(events)-1].Kind)
+		require.Equal(t, []error{nil}, ends, "the client has closed it")
 	})
 }

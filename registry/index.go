@@ -27,6 +27,16 @@ type readers map[*subscription]struct{}
 type inboxReaders struct {
 	readers readers
 	joined  map[string]struct{}
+	passed  int // topics of all that joined was before
+}
+
+// turn puts the topics in their place, which count behind since.
+func (in *inboxReaders) turn(next map[string]struct{}, since protocol.Seq) {
+	in.passed += len(in.joined)
+	in.joined = next
+	for sub := range in.readers {
+		sub.inbox.change(in, since)
+	}
 }
 
 func newIndex() *index {
@@ -61,7 +71,6 @@ func (x *index) add(sub *subscription, joined map[string]struct{}) {
 	defer x.mu.Unlock()
 	x.all[sub] = struct{}{}
 	if sub.source == protocol.SourceInbox {
-		sub.inbox.joined = joined
 		x.addInbox(sub, joined)
 		return
 	}
@@ -83,6 +92,7 @@ func (x *index) addInbox(sub *subscription, joined map[string]struct{}) {
 		}
 	}
 	in.readers[sub] = struct{}{}
+	sub.inbox = inboxTopics{joined: joined, passed: in.passed}
 }
 
 func (x *index) drop(sub *subscription) {
@@ -116,12 +126,20 @@ func (x *index) dropInbox(sub *subscription) {
 // inboxTopics is what a subscription to an inbox reads. It is guarded by the index.
 type inboxTopics struct {
 	joined map[string]struct{}
+	passed int // of the node, when joined was made
 
 	// changed: behind since, next is in the place of joined.
 	changed bool
 	next    map[string]struct{}
+	ahead   int // passed of next
 	since   protocol.Seq
 }
+
+// heldTopics bounds what is kept of one node's former topics for readers that have
+// not come so far: a client can have thousands that read nothing, and join between
+// each two. Readers farther behind go on with the topics of now, as they do after a
+// reconnect.
+const heldTopics = 200_000
 
 // rejoin is called when nodes have joined or left topics, which counts behind
 // since. Of several changes that a slow reader has before it, all count from the
@@ -134,7 +152,7 @@ func (x *index) rejoin(changed map[protocol.NodeID][]string, since protocol.Seq,
 		if in == nil {
 			continue
 		}
-		in.joined = joined(node)
+		in.turn(joined(node), since)
 		for _, topic := range topics {
 			if _, ok := in.joined[topic]; ok {
 				put(x.members, topic, node)
@@ -142,10 +160,7 @@ func (x *index) rejoin(changed map[protocol.NodeID][]string, since protocol.Seq,
 				remove(x.members, topic, node)
 			}
 		}
-		for sub := range in.readers {
-			sub.inbox.change(in.joined, since)
-			sub.wake() // so that it passes since soon
-		}
+		in.readers.wake() // so that they pass since soon
 	}
 }
 
@@ -157,12 +172,9 @@ func (x *index) rejoinAll(since protocol.Seq, joined func(protocol.NodeID) map[s
 		for topic := range in.joined {
 			remove(x.members, topic, node)
 		}
-		in.joined = joined(node)
+		in.turn(joined(node), since)
 		for topic := range in.joined {
 			put(x.members, topic, node)
-		}
-		for sub := range in.readers {
-			sub.inbox.change(in.joined, since)
 		}
 	}
 }
@@ -174,11 +186,19 @@ func (x *index) wakeAll() {
 	x.all.wake()
 }
 
-func (t *inboxTopics) change(next map[string]struct{}, since protocol.Seq) {
+func (t *inboxTopics) change(in *inboxReaders, since protocol.Seq) {
 	if !t.changed {
 		t.changed, t.since = true, since
 	}
-	t.next = next
+	t.next, t.ahead = in.joined, in.passed
+	if in.passed-t.passed > heldTopics {
+		t.arrive()
+	}
+}
+
+// arrive puts next in the place of joined.
+func (t *inboxTopics) arrive() {
+	*t = inboxTopics{joined: t.next, passed: t.ahead}
 }
 
 // topics is what an inbox reads behind at, and up to where.
@@ -187,7 +207,7 @@ func (x *index) topics(sub *subscription, at, upTo protocol.Seq) (map[string]str
 	defer x.mu.Unlock()
 	t := &sub.inbox
 	if t.changed && at >= t.since {
-		t.joined, t.changed, t.next = t.next, false, nil
+		t.arrive()
 	}
 	if t.changed {
 		upTo = min(upTo, t.since)

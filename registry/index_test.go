@@ -62,3 +62,49 @@ func TestManyInboxesOfManyTopics(t *testing.T) {
 	require.Empty(t, x.inboxes)
 	require.Zero(t, x.len())
 }
+
+// Inboxes that are not read, each opened between two joins, share what the node had
+// joined as far as it is kept at all.
+func TestStalledInboxesHoldFewTopics(t *testing.T) {
+	s := &session{caller: Caller{Node: 1 << 31}}
+	x := newIndex()
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprint("topic.", i)
+	}
+	joined := func() map[string]struct{} {
+		set := make(map[string]struct{}, len(names))
+		for _, name := range names {
+			set[name] = struct{}{}
+		}
+		return set
+	}
+	change := map[protocol.NodeID][]string{s.caller.Node: {"topic.0"}}
+	open := func() *subscription {
+		sub := &subscription{s: s, source: protocol.SourceInbox, news: make(chan struct{}, 1)}
+		x.add(sub, joined())
+		return sub
+	}
+	first := open()
+	before := heapHeld()
+	var subs []*subscription
+	for seq := range protocol.Seq(500) {
+		subs = append(subs, open())
+		x.rejoin(change, 10+seq, func(protocol.NodeID) map[string]struct{} { return joined() })
+		_, upTo := x.topics(first, 0, 500)
+		if seq < 30 {
+			require.Equal(t, protocol.Seq(10), upTo, "it is behind by few")
+		}
+	}
+	require.Less(t, heapHeld()-before, int64(heldTopics*100))
+	_, upTo := x.topics(first, 0, 500)
+	require.Equal(t, protocol.Seq(500), upTo)
+	runtime.KeepAlive(subs)
+}
+
+func heapHeld() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

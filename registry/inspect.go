@@ -60,6 +60,16 @@ func (r *Registry) Fence(topic string) (f protocol.Fence) {
 	return f
 }
 
+// Stalled is how long the log has been at what it stores now, 0 while it stores
+// nothing: what a disk or cluster that hangs makes grow.
+func (r *Registry) Stalled() time.Duration {
+	since := r.seq.storing.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, since))
+}
+
 // Info is what clients get who ask about the registry.
 func (r *Registry) Info() protocol.InfoState {
 	log := r.log.Stats()

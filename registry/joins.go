@@ -11,6 +11,7 @@ import (
 type inboxes struct {
 	byNode   map[protocol.NodeID]*inbox
 	joinedBy map[string][]protocol.NodeID // rising
+	joins    int                          // topics of all nodes
 }
 
 type inbox struct {
@@ -28,7 +29,7 @@ func newInboxes() inboxes {
 
 // join adds topics to a node's inbox, or takes them out: all or, on an error,
 // none. Who joins a swarm's config joins its status reports too.
-func (b *broker) join(node protocol.NodeID, topics []string, leave bool) *protocol.Error {
+func (b *broker) join(now protocol.Time, node protocol.NodeID, topics []string, leave bool) *protocol.Error {
 	var fresh []string
 	for _, t := range topics {
 		if err := protocol.ValidTopic(t); err != nil {
@@ -47,14 +48,34 @@ func (b *broker) join(node protocol.NodeID, topics []string, leave bool) *protoc
 		}
 		return nil
 	}
-	if have := len(b.topicsOf(node)); have+len(fresh) > b.opts.maxJoins {
-		return protocol.Errorf(protocol.ErrLimit, "%d topics joined, maximum %d", have, b.opts.maxJoins)
+	if fault := b.joinsFault(now, node, len(fresh)); fault != nil {
+		return fault
 	}
 	for _, t := range fresh {
 		b.putIn(node, t)
 		b.stage(tableJoins, joinKey(node, t), joinRow(), func() { b.takeOut(node, t) })
 	}
 	return nil
+}
+
+// joinsFault is why a node cannot join so many topics more. Where everybody is let
+// in, strangers that are long away make room.
+func (b *broker) joinsFault(now protocol.Time, node protocol.NodeID, fresh int) *protocol.Error {
+	have, room := len(b.topicsOf(node)), b.opts.maxAllJoins
+	if b.opts.sparedJoins > 0 && !b.trusted(node) {
+		room -= b.opts.sparedJoins
+	}
+	switch {
+	case fresh == 0 || have+fresh <= b.opts.maxJoins && b.joins+fresh <= room:
+		return nil
+	case have+fresh > b.opts.maxJoins:
+		return protocol.Errorf(protocol.ErrLimit, "%d topics joined, maximum %d", have, b.opts.maxJoins)
+	case b.opts.sparedJoins > 0 && b.evictReaders(now):
+		return b.joinsFault(now, node, fresh)
+	case room < b.opts.maxAllJoins:
+		return protocol.Errorf(protocol.ErrLimit, "the room in inboxes that is left is for nodes that an operator knows")
+	}
+	return protocol.Errorf(protocol.ErrLimit, "no room for another topic in an inbox: all nodes have joined %d", b.joins)
 }
 
 // statusTopic is where a swarm reports what it applied of the config on this
@@ -108,6 +129,7 @@ func (x *inboxes) putIn(node protocol.NodeID, topic string) {
 		return
 	}
 	in.topics, in.set = slices.Insert(in.topics, at, topic), nil
+	x.joins++
 	members := x.joinedBy[topic]
 	at, _ = slices.BinarySearch(members, node)
 	x.joinedBy[topic] = slices.Insert(members, at, node)
@@ -117,6 +139,7 @@ func (x *inboxes) takeOut(node protocol.NodeID, topic string) {
 	in := x.inboxOf(node)
 	if at, ok := slices.BinarySearch(in.topics, topic); ok {
 		in.topics, in.set = slices.Delete(in.topics, at, at+1), nil
+		x.joins--
 	}
 	x.dropEmpty(node)
 	members := x.joinedBy[topic]

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,15 +15,15 @@ import (
 
 func TestJoinAndLeave(t *testing.T) {
 	d := newTrial(t, brokerOptions{})
-	require.Nil(t, d.join(1, []string{"c", "a", "b", "a"}, false))
-	require.Nil(t, d.join(2, []string{"b"}, false))
+	require.Nil(t, d.join(d.now, 1, []string{"c", "a", "b", "a"}, false))
+	require.Nil(t, d.join(d.now, 2, []string{"b"}, false))
 	require.Equal(t, []string{"a", "b", "c"}, d.joined(1, "", 0))
 	require.Len(t, d.staged().Entries, 4)
 	d.store()
 
-	require.Nil(t, d.join(1, []string{"b"}, false))
+	require.Nil(t, d.join(d.now, 1, []string{"b"}, false))
 	require.Nil(t, d.staged(), "joined already")
-	require.Nil(t, d.join(1, []string{"b", "never"}, true))
+	require.Nil(t, d.join(d.now, 1, []string{"b", "never"}, true))
 	require.Len(t, d.staged().Entries, 1)
 	d.store()
 	for range 2 {
@@ -38,7 +39,7 @@ func TestJoinAndLeave(t *testing.T) {
 
 func TestJoinedPages(t *testing.T) {
 	d := newTrial(t, brokerOptions{})
-	require.Nil(t, d.join(1, []string{"a", "b", "c", "d"}, false))
+	require.Nil(t, d.join(d.now, 1, []string{"a", "b", "c", "d"}, false))
 	for _, test := range []struct {
 		after string
 		limit int
@@ -72,9 +73,9 @@ func TestJoiningAConfigJoinsItsStatus(t *testing.T) {
 		{"config:" + strings.Repeat("x", 1015), []string{"config:" + strings.Repeat("x", 1015)}}, // no room for the other
 	} {
 		d := newTrial(t, brokerOptions{})
-		require.Nil(t, d.join(1, []string{test.topic}, false))
+		require.Nil(t, d.join(d.now, 1, []string{test.topic}, false))
 		require.ElementsMatch(t, test.want, d.joined(1, "", 0))
-		require.Nil(t, d.join(1, []string{test.topic}, true))
+		require.Nil(t, d.join(d.now, 1, []string{test.topic}, true))
 		require.Empty(t, d.joined(1, "", 0))
 	}
 }
@@ -91,16 +92,16 @@ func TestJoinsAreAllOrNone(t *testing.T) {
 		{[]string{"a", ""}, protocol.ErrInvalidTopic},
 		{[]string{"$inbox"}, protocol.ErrInvalidTopic},
 	} {
-		fault := d.join(1, test.topics, false)
+		fault := d.join(d.now, 1, test.topics, false)
 		require.NotNil(t, fault, "%v", test.topics)
 		require.Equal(t, test.want, fault.Code)
 		require.Nil(t, d.staged())
 	}
-	require.Nil(t, d.join(1, []string{"a", "config:x"}, false))
-	require.Nil(t, d.join(2, []string{"a", "b", "c"}, false)) // each node has its own bound
-	require.NotNil(t, d.join(1, []string{"b"}, false))
-	require.Nil(t, d.join(1, []string{"a"}, true))
-	require.Nil(t, d.join(1, []string{"b"}, false))
+	require.Nil(t, d.join(d.now, 1, []string{"a", "config:x"}, false))
+	require.Nil(t, d.join(d.now, 2, []string{"a", "b", "c"}, false)) // each node has its own bound
+	require.NotNil(t, d.join(d.now, 1, []string{"b"}, false))
+	require.Nil(t, d.join(d.now, 1, []string{"a"}, true))
+	require.Nil(t, d.join(d.now, 1, []string{"b"}, false))
 }
 
 func TestPublishThatJoins(t *testing.T) {
@@ -116,15 +117,15 @@ func TestPublishThatJoins(t *testing.T) {
 	d.refused(protocol.ErrLimit, 1, "b", alsoJoin)
 
 	// A duplicate joins too: the caller may have left meanwhile.
-	require.Nil(t, d.join(1, []string{"a"}, true))
+	require.Nil(t, d.join(d.now, 1, []string{"a"}, true))
 	d.store()
 	duplicate(t, d.put(1, "a", alsoJoin, withKey("k")), 1, 1000)
 	require.Equal(t, []string{"a"}, d.joined(1, "", 0))
 	require.Len(t, d.staged().Entries, 1)
 	d.store()
 	// But where it cannot, the message is in the log all the same.
-	require.Nil(t, d.join(1, []string{"a"}, true))
-	require.Nil(t, d.join(1, []string{"z"}, false))
+	require.Nil(t, d.join(d.now, 1, []string{"a"}, true))
+	require.Nil(t, d.join(d.now, 1, []string{"z"}, false))
 	duplicate(t, d.put(1, "a", alsoJoin, withKey("k")), 1, 1000)
 }
 
@@ -133,12 +134,12 @@ func TestJoinedSetIsNeverChanged(t *testing.T) {
 	require.Nil(t, d.joinedSet(1))
 	var sets []map[string]struct{}
 	for i := range 5 {
-		require.Nil(t, d.join(1, []string{fmt.Sprint(i)}, false))
+		require.Nil(t, d.join(d.now, 1, []string{fmt.Sprint(i)}, false))
 		set := d.joinedSet(1)
 		require.Equal(t, d.joined(1, "", 0), slices.Sorted(maps.Keys(set)))
 		sets = append(sets, set)
 	}
-	require.Nil(t, d.join(1, []string{"0"}, true))
+	require.Nil(t, d.join(d.now, 1, []string{"0"}, true))
 	d.abort()
 	for i, set := range sets {
 		require.Len(t, set, i+1)
@@ -174,13 +175,13 @@ func TestAnInboxThatIsEmptyIsForgotten(t *testing.T) {
 	d.clearInbox(id, 0)
 	require.NotContains(t, d.byNode, id)
 
-	require.Nil(t, d.join(id, []string{"a", "b"}, false))
+	require.Nil(t, d.join(d.now, id, []string{"a", "b"}, false))
 	d.clearInbox(id, 1)
 	d.abort()
 	require.NotContains(t, d.byNode, id)
 
-	require.Nil(t, d.join(id, []string{"a", "b"}, false))
-	require.Nil(t, d.join(id, []string{"a", "b"}, true))
+	require.Nil(t, d.join(d.now, id, []string{"a", "b"}, false))
+	require.Nil(t, d.join(d.now, id, []string{"a", "b"}, true))
 	d.store()
 	require.NotContains(t, d.byNode, id)
 
@@ -221,4 +222,42 @@ func TestInboxPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, next, "the last page")
 	require.Equal(t, 20, l.newest)
+}
+
+// Inboxes together are bounded too. Where everybody is let in, strangers do not take
+// the last quarter, and their joins do not stay for good.
+func TestAllInboxesAreBounded(t *testing.T) {
+	d := archived(t, brokerOptions{maxAllJoins: 8, sparedJoins: 2})
+	d.say(9, protocol.StandingAdmitted)
+	for _, n := range []byte{1, 2, 3, 9} {
+		d.comes(bearer(n, AdmitOpen))
+	}
+	join := func(n byte, topics ...string) *protocol.Error {
+		fault := d.join(d.now, idOf(n), topics, false)
+		d.store()
+		return fault
+	}
+	require.Nil(t, join(1, "a", "b", "config:c"))
+	require.Nil(t, join(2, "a", "b"))
+	require.Nil(t, join(2, "a", "b"))
+	for range 2 {
+		fault := join(3, "a")
+		require.NotNil(t, fault)
+		require.Equal(t, protocol.ErrLimit, fault.Code)
+		d.restart()
+	}
+	require.Nil(t, join(9, "a", "b"))
+	require.Equal(t, protocol.ErrLimit, join(9, "c").Code)
+	require.Nil(t, d.join(d.now, idOf(2), []string{"b"}, true))
+	require.Nil(t, join(9, "c"))
+
+	// Nobody has published, so registry time has not gone on.
+	d.pass(time.Duration(strangersKept))
+	_, fault := d.letIn(d.now, bearer(3, AdmitOpen))
+	require.Nil(t, fault)
+	require.Nil(t, join(3, "a", "b"))
+	require.False(t, d.wasHere(publicKey(1)))
+	require.Len(t, d.joined(idOf(9), "", 0), 3)
+	d.restart()
+	require.Len(t, d.joined(idOf(3), "", 0), 2)
 }

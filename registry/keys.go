@@ -146,11 +146,11 @@ func (t *keyTable) drop(n int) {
 }
 
 // forget raises the floor past keys beyond the newest limit and those from
-// before cutoff, up to budget of them.
-func (t *keyTable) forget(limit int, cutoff protocol.Time, budget int) {
+// before cutoff, up to budget of them and up to a seq.
+func (t *keyTable) forget(limit int, upTo protocol.Seq, cutoff protocol.Time, budget int) {
 	for ; budget > 0 && t.live > 0; budget-- {
 		oldest := t.row(t.first)
-		if t.live <= limit && oldest.at >= cutoff {
+		if oldest.seq > upTo || t.live <= limit && oldest.at >= cutoff {
 			return
 		}
 		t.forgetOldest(oldest)

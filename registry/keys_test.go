@@ -192,7 +192,7 @@ func TestKeyTableIsAQueue(t *testing.T) {
 		}
 		table.drop(100 + round)
 		added -= 100 + round
-		table.forget(500, 0, 1<<30)
+		table.forget(500, ^protocol.Seq(0), 0, 1<<30)
 		require.Len(t, table.places, 500)
 		require.Equal(t, protocol.Seq(added-500), table.floor)
 		for i := added - 600; i <= added+100; i++ {
@@ -203,7 +203,7 @@ func TestKeyTableIsAQueue(t *testing.T) {
 		}
 		require.LessOrEqual(t, len(table.rows), 3)
 	}
-	table.forget(0, 0, 1<<30)
+	table.forget(0, ^protocol.Seq(0), 0, 1<<30)
 	require.Empty(t, table.places)
 	added++
 	table.add(row(added))

@@ -65,12 +65,12 @@ func TestKeyTableFindsWhatAMapWould(t *testing.T) {
 			case 1:
 				limit := rng.IntN(120)
 				before := table.live
-				table.forget(limit, 0, 1<<20)
+				table.forget(limit, ^protocol.Seq(0), 0, 1<<20)
 				order = order[before-table.live:]
 				require.Len(t, order, min(before, limit))
 			}
 		}
-		table.forget(0, 0, 1<<20)
+		table.forget(0, ^protocol.Seq(0), 0, 1<<20)
 		require.Empty(t, table.runs, "seed %d", seed)
 		require.Empty(t, table.places, "seed %d", seed)
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -16,29 +17,42 @@ const (
 	laneItems = 256
 	laneBytes = 1 << 20 // and about how many bytes
 	chunkSize = 32 << 10
+
+	// lanePieces is how many pieces of one lane are on their way to a log that takes
+	// one step while others are on their way.
+	lanePieces = 6
 )
 
-// lane is one channel of publishes. It hands over what has come in, waits for the
-// answers and sends them: what comes in meanwhile is the next portion, and a
-// client that does not read its answers is read no further.
+// lane is one channel of publishes. It hands over what has come in, a piece, and
+// sends the answers: what comes in meanwhile is the next piece, and a client that
+// does not read its answers is read no further.
 type lane struct {
 	s      *session
 	ch     *link.Channel
 	urgent bool
 
-	turn chan struct{} // holds a token while publishes are being answered
-	done chan struct{} // of the job at hand
+	slots   chan struct{} // holds a token for each piece that is not answered
+	resting chan struct{} // holds a token from rest to resume
+	done    chan *job     // pieces that were decided, in their order
 
-	// Owned by run:
+	// Owned by the goroutine that reads:
 	topic string // of the last publish, to allocate it once
+}
+
+func newLane(s *session, ch *link.Channel, urgent bool) *lane {
+	pieces := 1
+	if s.r.seq.piped != nil {
+		pieces = min(max(1, s.r.limits.InFlight/laneItems), lanePieces)
+	}
+	return &lane{
+		s: s, ch: ch, urgent: urgent,
+		slots: make(chan struct{}, pieces), resting: make(chan struct{}, 1), done: make(chan *job, pieces),
+	}
 }
 
 // serveLane runs a channel whose first frame is f, until either side ends it.
 func (s *session) serveLane(ch *link.Channel, f *protocol.OpenLane) error {
-	l := &lane{
-		s: s, ch: ch, urgent: f.Lane == protocol.LaneUrgent,
-		turn: make(chan struct{}, 1), done: make(chan struct{}, 1),
-	}
+	l := newLane(s, ch, f.Lane == protocol.LaneUrgent)
 	if err := s.takeLane(f.Lane, l); err != nil {
 		return err
 	}
@@ -69,58 +83,110 @@ func (s *session) leaveLane(n protocol.Lane) {
 	s.lanes[n] = nil
 }
 
+// run reads until the client has ended the lane, or something is wrong with it,
+// and returns when all that was read is answered.
 func (l *lane) run() error {
+	if cap(l.slots) == 1 {
+		return l.readAll(func() error { return l.answer(<-l.done) })
+	}
+	var answers sync.WaitGroup
+	var fault error
+	answers.Go(func() { fault = l.answerAll() })
+	err := l.readAll(func() error { return nil })
+	_ = l.rest(context.Background()) // which does not end
+	close(l.done)
+	l.resume()
+	answers.Wait()
+	return cmp.Or(fault, err)
+}
+
+// readAll hands over what comes in, and calls handed behind each piece.
+func (l *lane) readAll(handed func() error) error {
 	for {
 		body, err := l.ch.Next()
 		if err != nil {
 			return err
 		}
-		l.turn <- struct{}{}
-		err = l.answer(body)
-		<-l.turn
-		if err != nil {
+		l.slots <- struct{}{}
+		started, fault := l.hand(body)
+		if !started {
+			<-l.slots
+			return fault
+		}
+		if err := handed(); err != nil {
 			return err
+		}
+		if fault != nil {
+			return fault
 		}
 	}
 }
 
-// answer takes the publishes that are at hand, of which body is the first.
-func (l *lane) answer(body []byte) error {
-	began := time.Now()
+// hand has the sequencer decide the publishes that are at hand, of which body is
+// the first, once it is this node's turn. With started there will be an answer
+// to some of them, though there was a fault.
+func (l *lane) hand(body []byte) (started bool, fault error) {
 	p := pieces.Get().(*piece)
-	defer p.free()
-	fault := l.collect(p, body)
-	if len(p.items) > 0 {
-		p.sender, p.urgent, p.done = l.s.caller.Node, l.urgent, l.done
-		p.over, p.lost = &l.s.over, false
-		if err := l.decide(p); err != nil {
-			return err
+	p.began = time.Now()
+	fault = l.collect(p, body)
+	if len(p.items) == 0 {
+		p.free()
+		return false, fault
+	}
+	t := l.turns()
+	p.units = t.units(len(p.items), p.bytes)
+	if err := t.take(l.s.ctx, p.units); err != nil {
+		p.free()
+		return false, err
+	}
+	p.sender, p.urgent, p.done = l.s.caller.Node, l.urgent, l.done
+	p.over, p.lost = &l.s.over, false
+	l.s.r.seq.start(&p.job)
+	return true, fault
+}
+
+func (l *lane) turns() *turns {
+	if l.urgent {
+		return l.s.account.urgent
+	}
+	return l.s.account.turns
+}
+
+// answerAll answers pieces until there will be no more. After a fault it answers
+// none, and ends the reading.
+func (l *lane) answerAll() (fault error) {
+	for j := range l.done {
+		if fault != nil {
+			l.release(j.piece)
+			continue
 		}
-		if p.lost {
-			l.s.end(errLost)
-			return errLost
+		if fault = l.answer(j); fault != nil {
+			_ = l.ch.SetReadDeadline(time.Unix(0, 1)) // which a broken channel needs no more
 		}
-		if err := l.reply(p); err != nil {
-			return err
-		}
-		l.s.r.observer.published(len(p.acks.List), began)
 	}
 	return fault
 }
 
-// decide has the sequencer decide a piece, once it is this node's turn.
-func (l *lane) decide(p *piece) error {
-	t := l.s.account.turns
-	if l.urgent {
-		t = l.s.account.urgent
+// answer sends the answers to a piece that was decided.
+func (l *lane) answer(j *job) error {
+	p := j.piece
+	defer l.release(p)
+	if p.lost {
+		l.s.end(errLost)
+		return errLost
 	}
-	units := t.units(len(p.items), p.bytes)
-	if err := t.take(l.s.ctx, units); err != nil {
+	if err := l.reply(p); err != nil {
 		return err
 	}
-	defer t.give(units)
-	l.s.r.seq.do(&p.job)
+	l.s.r.observer.published(len(p.acks.List), p.began)
 	return nil
+}
+
+// release ends a piece.
+func (l *lane) release(p *piece) {
+	l.turns().give(p.units)
+	p.free()
+	<-l.slots
 }
 
 // errLost ends a session whose client must ask again.
@@ -131,13 +197,17 @@ var errLost = &protocol.Error{
 // piece is a job made from frames, with their bytes and the answers.
 type piece struct {
 	job
+	began time.Time
+	units int // of the node's turns
 	chunk []byte
 	acks  protocol.Acks
 	out   []byte
 }
 
 var pieces = sync.Pool{New: func() any {
-	return &piece{chunk: make([]byte, 0, chunkSize)}
+	p := &piece{chunk: make([]byte, 0, chunkSize)}
+	p.piece = p
+	return p
 }}
 
 func (p *piece) free() {
@@ -315,11 +385,46 @@ func (l *lane) replyLate(a protocol.Ack, delay time.Duration) {
 
 // settle waits until what has come in is answered and on its way.
 func (l *lane) settle(ctx context.Context) error {
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := l.rest(ctx); err != nil {
+		return err
 	}
+	defer l.resume()
 	return l.ch.Flush(ctx)
+}
+
+// rest waits until nothing is without an answer, and lets nothing be handed over
+// until resume.
+func (l *lane) rest(ctx context.Context) error {
+	if err := fillUp(ctx, l.resting); err != nil {
+		return err
+	}
+	if err := fillUp(ctx, l.slots); err != nil {
+		<-l.resting
+		return err
+	}
+	return nil
+}
+
+func (l *lane) resume() {
+	empty(l.slots, cap(l.slots))
+	<-l.resting
+}
+
+// fillUp puts as many tokens into a channel as it holds, or none.
+func fillUp(ctx context.Context, c chan struct{}) error {
+	for n := range cap(c) {
+		select {
+		case c <- struct{}{}:
+		case <-ctx.Done():
+			empty(c, n)
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func empty(c chan struct{}, n int) {
+	for range n {
+		<-c
+	}
 }

@@ -42,11 +42,16 @@ type Limits struct {
 	// Those of this machine are not counted.
 	Handshakes, SourceHandshakes int
 
-	// Joins is how many topics an inbox has, 10,000 by default.
-	Joins int
+	// Joins is how many topics an inbox has, 10,000 by default, and TotalJoins how many
+	// all inboxes have together, 2,000,000 by default.
+	Joins, TotalJoins int
 
 	// Nodes is how many nodes are remembered, 100,000 by default. Where everybody is
-	// let in, the longest away of those that did nothing make room for others.
+	// let in, nodes that no operator has named, and that have nothing in the log or
+	// were away for a week, make room for others.
+	//
+	// There the last quarter of Nodes, of TotalJoins and of the fences is for those
+	// that an operator has named.
 	Nodes int
 
 	// Page is about how many bytes a page of a list has, 256 KiB by default.
@@ -79,6 +84,7 @@ func (l Limits) withDefaults() (Limits, error) {
 		{"Handshakes", &l.Handshakes, 0},
 		{"SourceHandshakes", &l.SourceHandshakes, 200},
 		{"Joins", &l.Joins, 10_000},
+		{"TotalJoins", &l.TotalJoins, 2_000_000},
 		{"Nodes", &l.Nodes, 100_000},
 		{"Page", &l.Page, 256 << 10},
 	} {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -20,7 +21,10 @@ type lines struct {
 
 func newLines(log *slog.Logger) *lines { return &lines{log: log, bucket: newBucket(linesPerSecond)} }
 
-func (l *lines) warn(text string, args ...any) {
+func (l *lines) info(text string, args ...any) { l.line(slog.LevelInfo, text, args) }
+func (l *lines) warn(text string, args ...any) { l.line(slog.LevelWarn, text, args) }
+
+func (l *lines) line(level slog.Level, text string, args []any) {
 	dropped, ok := l.pass(time.Now())
 	if !ok {
 		return
@@ -28,7 +32,7 @@ func (l *lines) warn(text string, args ...any) {
 	if dropped > 0 {
 		args = append(args, "lines_left_out", dropped)
 	}
-	l.log.Warn(text, args...)
+	l.log.Log(context.Background(), level, text, args...)
 }
 
 func (l *lines) pass(now time.Time) (dropped int, ok bool) {

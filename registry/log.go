@@ -58,6 +58,35 @@ type Log interface {
 	Close() error
 }
 
+// PipelinedLog is a Log that takes the next batch while those before it are on
+// their way to the disk.
+type PipelinedLog interface {
+	Log
+
+	// Begin is the first half of Append, and quick: it gives the batch its place,
+	// or fails as Append does, and then nothing of it is stored. The channel gets
+	// one value once the batch is as durable as this log is and is read: nil. Until
+	// then neither Read nor Head nor Stats know of it. Batches come to that in the
+	// order of Begin.
+	//
+	// An error on the channel is a protocol.ErrUnknownOutcome: the batch may be in
+	// the log when that is opened again. All that was begun behind it fails alike,
+	// and the log takes nothing more: then Begin fails with a protocol.ErrDraining,
+	// since clients had better come back to the registry that opens it again.
+	//
+	// Append, Purge and Expire come behind what was begun before them, and return
+	// when that is done too.
+	//
+	// The same goroutine calls Begin and Append, and leaves the batch as it is
+	// until the channel has its value.
+	Begin(*Batch) (done <-chan error, err error)
+
+	// BeginPurge and BeginExpire are the first halves of Purge and Expire, as Begin
+	// is that of Append.
+	BeginPurge(topic string, upTo protocol.Seq) (done <-chan error, err error)
+	BeginExpire(now protocol.Time) (done <-chan error, err error)
+}
+
 // Batch is what one Append stores together.
 type Batch struct {
 	Records []*Record // Seq rising, above Head

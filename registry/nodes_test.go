@@ -91,7 +91,7 @@ func TestNodePages(t *testing.T) {
 		d.enroll(1, id, publicKey(byte(id)), "", nil)
 	}
 	for _, node := range []protocol.NodeID{40, 10, 25, 20} { // 25 was never admitted here
-		require.Nil(t, d.join(node, []string{"a"}, false))
+		require.Nil(t, d.join(d.now, node, []string{"a"}, false))
 	}
 	for _, test := range []struct {
 		after protocol.NodeID

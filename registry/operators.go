@@ -139,7 +139,7 @@ func (s *session) deleteTopic(f *protocol.DeleteTopic) (protocol.Frame, *protoco
 	}
 	leave := func(b *broker) {
 		for _, node := range slices.Clone(b.joinedBy[f.Topic]) {
-			_ = b.join(node, []string{f.Topic}, true) // leaving has no faults
+			_ = b.join(b.time, node, []string{f.Topic}, true) // leaving has no faults
 		}
 	}
 	if refused := s.purge(f.Topic, 0, leave); refused != nil {
@@ -151,17 +151,25 @@ func (s *session) deleteTopic(f *protocol.DeleteTopic) (protocol.Frame, *protoco
 // purge drops a topic's messages up to a seq, or 0 for all that readers may read.
 // The log is asked between two batches, as it is for what is too old.
 func (s *session) purge(topic string, upTo protocol.Seq, also func(*broker)) *protocol.Error {
-	return s.r.seq.change(func(b *broker, _ protocol.Time) *protocol.Error {
+	var fault *protocol.Error
+	ahead := func() {
 		head := s.r.seq.headSeq()
 		if upTo == 0 || upTo > head {
 			upTo = head
 		}
-		if err := s.r.log.Purge(topic, upTo); err != nil {
-			return refusal(err, protocol.ErrInternal)
-		}
-		if also != nil {
+		s.r.seq.drop(
+			func() error { return s.r.log.Purge(topic, upTo) },
+			func(l PipelinedLog) (<-chan error, error) { return l.BeginPurge(topic, upTo) },
+			func(err error) {
+				s.r.lines.warn("topic not purged", "topic", topic, "error", err)
+				fault = refusal(err, protocol.ErrInternal)
+			},
+		)
+	}
+	return s.r.seq.do(&job{ahead: ahead, change: func(b *broker, _ protocol.Time) *protocol.Error {
+		if fault == nil && also != nil {
 			also(b)
 		}
-		return nil
-	})
+		return fault
+	}})
 }

@@ -113,6 +113,7 @@ type Registry struct {
 
 	nodes         atomic.Int64 // accounts
 	subscriptions atomic.Int64
+	turnedAway    atomic.Int64 // sessions that are told so
 
 	mu         sync.Mutex
 	over       bool // nothing new begins
@@ -122,6 +123,8 @@ type Registry struct {
 	accounts   map[string]*account   // by key
 	sources    map[netip.Prefix]int  // sessions by where they come from
 	handshakes bucket
+	looks      bucket    // at all of a shared log, for keys that are not known
+	noted      time.Time // when those that are here were last noted as seen
 }
 
 // claim is one client process: of its sessions only the newest lives.
@@ -156,6 +159,8 @@ func New(o Options) (*Registry, error) {
 		accounts:   make(map[string]*account),
 		sources:    make(map[netip.Prefix]int),
 		handshakes: newBucket(o.Limits.Handshakes),
+		looks:      newBucket(looksPerSecond),
+		noted:      time.Now(),
 	}
 	if r.admission, err = o.Admission.prepare(); err != nil {
 		return nil, err
@@ -169,17 +174,24 @@ func New(o Options) (*Registry, error) {
 	r.seq.tidy = r.tidy
 	r.seq.judged = r.judged
 	r.seq.lost = func(err error) { r.lines.warn("the log of others not followed", "error", err) }
+	r.seq.unstored = func(err error) { r.lines.warn("nothing stored", "error", err, "then", r.seq.after(err)) }
+	r.seq.restored = func(steps int) { r.lines.info("stored again", "steps_not_stored", steps) }
 	go r.seq.run()
 	return r, nil
 }
 
 func (r *Registry) brokerOptions() brokerOptions {
 	o := brokerOptions{
-		maxPayload: r.limits.Payload, maxJoins: r.limits.Joins, maxNodes: r.limits.Nodes, listed: r.admission.listed,
+		maxPayload: r.limits.Payload, maxJoins: r.limits.Joins, maxAllJoins: r.limits.TotalJoins,
+		maxNodes: r.limits.Nodes, listed: r.admission.listed,
 	}
 	if r.admission.mode == AdmitOpen {
 		// Strangers come under as many keys as they like.
-		o.spared = o.withDefaults().maxFences / 4
+		o.spared, o.sparedNodes, o.sparedJoins = o.withDefaults().maxFences/4, r.limits.Nodes/4, r.limits.TotalJoins/4
+	}
+	o.log, _ = r.log.(SenderLog)
+	if _, shared := r.log.(SharedLog); shared {
+		o.presence = presenceDoubt
 	}
 	return o
 }
@@ -291,14 +303,18 @@ func (r *Registry) acceptAll(l *link.Listener) error {
 		s, refused := r.open(ls)
 		if refused != nil {
 			r.lines.warn("session refused", "from", ls.RemoteAddr(), "error", refused)
-			r.work.Go(func() { ls.Close(refused.Code, refused.Detail) })
+			r.observer.event(Event{
+				Kind: EventSessionRefused, Op: OpConnect, Node: protocol.NodeIDOf(ls.PeerKey()), Addr: ls.RemoteAddr(), Err: refused,
+			})
+			r.work.Go(func() { s.turnAway(refused) })
 			continue
 		}
 		r.work.Go(s.run)
 	}
 }
 
-// open makes a session, if there is room for one.
+// open makes a session, and tells why there is no room for it where there is none:
+// it must be turned away then.
 func (r *Registry) open(ls *link.Session) (*session, *protocol.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -306,9 +322,9 @@ func (r *Registry) open(ls *link.Session) (*session, *protocol.Error) {
 	switch {
 	case s.operator: // must get in when strangers have taken all there is
 	case len(r.sessions) >= r.limits.Sessions:
-		return nil, full("%d sessions are open, the maximum", r.limits.Sessions)
+		return s, full("%d sessions are open, the maximum", r.limits.Sessions)
 	case r.sources[s.source] >= r.limits.SourceSessions && s.source.IsValid():
-		return nil, full("%d sessions from %v are open, the maximum", r.limits.SourceSessions, s.source)
+		return s, full("%d sessions from %v are open, the maximum", r.limits.SourceSessions, s.source)
 	}
 	a := r.accounts[s.claim.key]
 	if a == nil {
@@ -317,7 +333,7 @@ func (r *Registry) open(ls *link.Session) (*session, *protocol.Error) {
 	// Those that entered do not count: one that begins may be there to take the
 	// place of one of them.
 	if most := r.limits.NodeSessions; a.open-a.sessions >= most {
-		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions of this node wait to begin, the maximum", most)
+		return s, full("%d sessions of this node wait to begin, the maximum", most)
 	}
 	a.open++
 	s.account = a
@@ -352,7 +368,7 @@ func (r *Registry) enter(s *session, i protocol.Instance) (old *session, refused
 		old = r.online[s.claim]
 	}
 	if most := r.limits.NodeSessions; s.account.sessions >= most && old == nil {
-		return nil, protocol.Errorf(protocol.ErrLimit, "%d sessions of this node are open, the maximum", most)
+		return nil, full("%d sessions of this node are open, the maximum", most)
 	}
 	r.handshakes.take(1)
 	s.account.sessions++
@@ -381,15 +397,48 @@ func (r *Registry) forget(key string) {
 	}
 }
 
-// tidy is called now and then.
-func (r *Registry) tidy() {
-	if err := r.log.Expire(r.seq.registryTime()); err != nil {
-		r.lines.warn("old messages not dropped", "error", err)
+// tidy is called now and then. While there are appends they drop what is too old;
+// and one that is on its way to a log that hangs is enough.
+func (r *Registry) tidy(idle bool) {
+	if idle {
+		now := r.seq.registryTime()
+		r.seq.drop(
+			func() error { return r.log.Expire(now) },
+			func(l PipelinedLog) (<-chan error, error) { return l.BeginExpire(now) },
+			func(err error) { r.lines.warn("old messages not dropped", "error", err) },
+		)
+	}
+	if l, ok := r.log.(interface{ Ready() error }); ok {
+		if err := l.Ready(); err != nil { // it tells more than clients are told
+			r.lines.warn("the log takes no messages", "error", err)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key := range r.accounts {
 		r.forget(key)
+	}
+	if now := time.Now(); !r.over && now.Sub(r.noted) >= presenceEvery {
+		r.noted = now
+		r.work.Go(r.notePresence)
+	}
+}
+
+// notePresence lets the log know that those that are here still are: a registry
+// that fails does not say so at the end, and others of a shared log see no
+// sessions of this one.
+func (r *Registry) notePresence() {
+	for after, more := protocol.NodeID(0), true; more && r.ctx.Err() == nil; more = after != 0 {
+		// What the note touches is its own: it may be decided again later.
+		from, next := after, make(chan protocol.NodeID, 1)
+		_ = r.seq.note(func(b *broker, now protocol.Time) *protocol.Error {
+			select {
+			case next <- b.here(now, from, 1000):
+			default:
+			}
+			return nil
+		})
+		after = <-next
 	}
 }
 

@@ -177,8 +177,8 @@ func (s *session) join(f *protocol.Join) (protocol.Frame, *protocol.Error) {
 			return nil, refused
 		}
 	}
-	refused := s.r.seq.change(func(b *broker, _ protocol.Time) *protocol.Error {
-		return b.join(s.caller.Node, f.Topics, f.Leave)
+	refused := s.r.seq.change(func(b *broker, now protocol.Time) *protocol.Error {
+		return b.join(now, s.caller.Node, f.Topics, f.Leave)
 	})
 	return &protocol.Done{ID: f.ID}, refused
 }
@@ -223,7 +223,7 @@ func (s *session) cut(n, limit int, size func(i int) int) int {
 func (s *session) getInbox(f *protocol.GetInbox) (protocol.Frame, *protocol.Error) {
 	var joined map[string]struct{}
 	answer, after := &protocol.InboxPage{ID: f.ID}, f.After
-	s.r.seq.view(func(b *broker) {
+	refused := s.r.seq.steady(func(b *broker) {
 		joined = b.joinedSet(s.caller.Node)
 		if !f.All {
 			after = max(after, b.cursor(s.caller.Node))
@@ -232,6 +232,9 @@ func (s *session) getInbox(f *protocol.GetInbox) (protocol.Frame, *protocol.Erro
 		// that were joined by then.
 		answer.Head = s.r.seq.headSeq()
 	})
+	if refused != nil {
+		return nil, refused
+	}
 	p := Page{MaxRecords: s.entries(0), MaxBytes: s.r.limits.Page}
 	topics, direct := s.inboxOf(joined, f.Topic)
 	next, err := inboxPage(s.r.log, topics, direct, after, int(min(f.Limit, 1<<31-1)), &p)

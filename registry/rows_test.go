@@ -14,7 +14,7 @@ import (
 func TestRowsOfFormat1(t *testing.T) {
 	d := newTrial(t, brokerOptions{})
 	d.enroll(1000, 0x80000001, publicKey(7), "host", []string{"a", "bc"})
-	require.Nil(t, d.join(0x80000001, []string{"jobs"}, false))
+	require.Nil(t, d.join(d.now, 0x80000001, []string{"jobs"}, false))
 	for range 300 {
 		d.put(0x80000001, "jobs")
 	}

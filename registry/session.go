@@ -101,6 +101,9 @@ func (s *session) bye(err error) {
 // left takes back what hello did.
 func (s *session) left(err error) {
 	if !s.admitted.Swap(false) {
+		if errors.Is(err, link.ErrPeerClosed) {
+			return // it wanted no session in the end: another address answered first
+		}
 		s.r.lines.warn("session refused", "node", s.caller.Node, "from", s.caller.Addr, "error", err)
 		s.event(Event{Kind: EventSessionRefused, Op: OpConnect, Err: err})
 		return
@@ -113,6 +116,9 @@ func (s *session) left(err error) {
 	s.r.exit(s)
 	if protocol.CodeOf(err) == protocol.ErrMalformed {
 		s.r.lines.warn("session ended", "node", s.caller.Node, "from", s.caller.Addr, "error", err)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, link.ErrPeerClosed) {
+		err = nil
 	}
 	s.event(Event{Kind: EventSessionClosed, Err: err})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/memlog"
@@ -299,21 +300,39 @@ func TestDisconnect(t *testing.T) {
 
 func TestLimitsOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, registry.Options{Limits: registry.Limits{Sessions: 4, NodeSessions: 2}})
+		turnedAway := 0
+		w := start(t, registry.Options{
+			Limits: registry.Limits{Sessions: 4, NodeSessions: 2},
+			Observer: &registry.Observer{Event: func(e registry.Event) {
+				if e.Kind == registry.EventSessionRefused && e.Session == 0 {
+					turnedAway++
+					require.Equal(t, nodeID("d"), e.Node)
+					require.ErrorIs(t, e.Err, protocol.ErrLimit)
+				}
+			}},
+		})
 		defer w.close()
 		a, b := w.join("a"), w.join("a")
 		defer a.close()
 		defer b.close()
 		c := w.dial("a")
-		require.Equal(t, protocol.ErrLimit, next[*protocol.Fail](c.open(hello())).Code)
+		full := next[*protocol.Fail](c.open(hello()))
+		require.Equal(t, protocol.ErrLimit, full.Code)
+		require.Equal(t, time.Second, full.RetryAfter)
 		c.close()
 		time.Sleep(time.Second)
 
 		d, e := w.join("b"), w.join("c")
 		defer e.close()
 		f := w.dial("d")
-		f.ends(protocol.ErrLimit)
+		full = next[*protocol.Fail](f.open(hello()))
+		require.Equal(t, protocol.ErrLimit, full.Code)
+		require.Equal(t, time.Second, full.RetryAfter)
 		f.close()
+		g := w.dial("d") // says nothing, and is closed all the same
+		g.ends(protocol.ErrLimit)
+		g.close()
+		require.Equal(t, 2, turnedAway)
 		d.close()
 		time.Sleep(time.Second)
 		w.join("d").close()
@@ -419,7 +438,7 @@ func TestShutdownIsBoundedByItsContext(t *testing.T) {
 			for lane.Send(encode(a.message("jobs", string(make([]byte, 1000))))) == nil { // until the session ends
 			}
 		})
-		time.Sleep(10 * time.Second)
+		time.Sleep(testenv.Raced(10*time.Second, 2*time.Second))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		begin := time.Now()
@@ -492,7 +511,8 @@ func TestManySessionsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, registry.Options{})
 		defer w.close()
-		const clients, rounds = 20, 50
+		const clients = 20
+		rounds := testenv.Raced(50, 8)
 		var all sync.WaitGroup
 		for c := range clients {
 			all.Go(func() {

@@ -65,7 +65,7 @@ func (b *broker) apply(batch *Batch) error {
 	for _, c := range batch.Claims {
 		b.claimed(c)
 	}
-	b.settle(len(batch.Records))
+	b.settled(moment{b.seq, b.time}, len(batch.Records))
 	return nil
 }
 
@@ -92,8 +92,8 @@ type instances map[Claim]*atomic.Bool
 func (b *broker) claim(c Claim, over *atomic.Bool) {
 	was, had := b.instances[c]
 	b.instances[c] = over
-	b.batch.Claims = append(b.batch.Claims, c)
-	b.undo = append(b.undo, func() {
+	b.step.Claims = append(b.step.Claims, c)
+	b.step.undo = append(b.step.undo, func() {
 		if had {
 			b.instances[c] = was
 		} else {
@@ -138,12 +138,13 @@ func (b *broker) present(was *broker) {
 
 // take catches up with what others have appended to a shared log.
 func (q *sequencer) take() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	err := q.shared.Take(func(batch *Batch) error {
 		if err := q.broker.apply(batch); err != nil {
 			return err
 		}
-		q.rejoin(batch)
-		q.tellJudged(batch)
+		q.retell(batch.Entries)
 		if n := len(batch.Records); n > 0 {
 			q.head.Store(uint64(batch.Records[n-1].Seq))
 			q.index.wake(batch.Records)
@@ -176,8 +177,6 @@ func (q *sequencer) reload() error {
 
 // follow is take while there is no job.
 func (q *sequencer) follow() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if err := q.take(); err != nil {
 		q.lost(err)
 	}

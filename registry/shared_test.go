@@ -264,6 +264,23 @@ func TestSharedLogOutOfReach(t *testing.T) {
 	})
 }
 
+// A full log refuses what is new. What is sent again may yet be stored by the
+// registry that had it first, and has no answer before there is room.
+func TestSharedLogThatIsFull(t *testing.T) {
+	inPair(t, func(t *testing.T, p *pair) {
+		a := p.join("a")
+		defer a.close()
+		lane := a.lane(protocol.LaneNormal)
+		p.log.set(func(l *part) { l.fail = protocol.Errorf(protocol.ErrStorageFull, "full") })
+		lane.send(a.message("jobs", "0"))
+		require.Positive(t, lane.refused(protocol.ErrStorageFull).RetryAfter)
+		again := a.message("jobs", "1")
+		again.Flags, again.Epoch = protocol.FlagResend, 7
+		lane.send(again)
+		require.Positive(t, lane.refused(protocol.ErrDraining).RetryAfter)
+	})
+}
+
 func deliveriesAfterCaughtUp(c *channel, n int) []string {
 	c.t.Helper()
 	next[*protocol.CaughtUp](c)
@@ -386,6 +403,44 @@ func TestRegistryThatWasAwayForLong(t *testing.T) {
 		require.Equal(t, protocol.Seq(2), b.publish(b.lane(protocol.LaneNormal), "jobs", "2"))
 		require.Equal(t, []string{"2"}, deliveries(inbox, 1))
 		require.Equal(t, uint64(1), p.other.reg.Info().Online)
+	})
+}
+
+// Whom one registry of a log lets in, the others do not keep out because they have
+// not heard of it yet; and they do not ask for strangers each time.
+func TestATokenOfAnotherRegistryLetsInAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPair(t, registry.Admission{Mode: registry.AdmitToken, Operators: []protocol.KeyHash{hashOf("root")}})
+		defer p.close()
+		root := p.enters("root", "")
+		defer root.close()
+		p.there.set(func(l *part) { l.deaf = true })
+		token := grant(root, 1)
+		p.other.enters("a", token.String()).close()
+		ask[*protocol.KeysPage](root, &protocol.SetKey{ID: 1, Key: hashOf("b"), Standing: protocol.StandingAdmitted})
+		p.other.enters("b", "").close()
+
+		looks := func() int {
+			p.log.all.mu.Lock()
+			defer p.log.all.mu.Unlock()
+			return len(p.log.all.batches)
+		}
+		var before, refused, late int
+		time.Sleep(time.Second)
+		for before = looks(); refused+late < 60; {
+			stranger, f := p.other.apply("c", "")
+			stranger.close()
+			switch f := f.(*protocol.Fail); f.Code {
+			case protocol.ErrNotAdmitted:
+				refused++
+			default:
+				require.Equal(t, protocol.ErrRateLimited, f.Code)
+				require.Positive(t, f.RetryAfter)
+				late++
+			}
+		}
+		require.Positive(t, late)
+		require.Equal(t, refused, looks()-before)
 	})
 }
 

@@ -109,11 +109,11 @@ func (b *broker) revokeToken(id protocol.TokenID) (protocol.TokenEntry, *protoco
 func (k *joinToken) fault(now protocol.Time) string {
 	switch {
 	case k.Revoked:
-		return "revoked"
+		return "was revoked"
 	case k.Expires != 0 && now >= k.Expires:
 		return "expired at " + k.Expires.Time().Format(time.RFC3339)
 	case k.Uses != 0 && k.Used >= k.Uses:
-		return "used up"
+		return "is used up"
 	}
 	return ""
 }
@@ -127,7 +127,7 @@ func (b *broker) tokenFor(now protocol.Time, brought protocol.JoinToken) (joinTo
 		return k, protocol.Errorf(protocol.ErrNotAdmitted, "the registry does not know this join token")
 	}
 	if why := k.fault(now); why != "" {
-		return k, protocol.Errorf(protocol.ErrNotAdmitted, "the join token is %s", why)
+		return k, protocol.Errorf(protocol.ErrNotAdmitted, "the join token %s", why)
 	}
 	return k, nil
 }

@@ -36,8 +36,16 @@ type Metrics struct {
 	seen      *returns
 }
 
-// NewMetrics makes metrics whose gauges come from info and stats.
-func NewMetrics(info func() protocol.InfoState, stats func() registry.LogStats) *Metrics {
+// Source is what gauges are read from.
+type Source struct {
+	Info    func() protocol.InfoState
+	Stats   func() registry.LogStats
+	Usage   func() registry.Usage
+	Stalled func() time.Duration
+}
+
+// NewMetrics makes metrics whose gauges come from a source.
+func NewMetrics(from Source) *Metrics {
 	m := &Metrics{all: prometheus.NewPedanticRegistry(), rates: newRates(time.Now), seen: newReturns()}
 	name := func(s string) string { return "pilotgo_registry_" + s }
 	m.operations = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -67,7 +75,10 @@ func NewMetrics(info func() protocol.InfoState, stats func() registry.LogStats) 
 	m.publishes = m.latency.WithLabelValues(opName(registry.OpPublish))
 	m.all.MustRegister(
 		m.operations, m.latency, m.appends, m.batches, m.stored, m.storedSize, m.delivered, m.sentSize, m.lag,
-		m.opened, m.closed, m.returned, gauges(info, stats),
+		m.opened, m.closed, m.returned, gauges(from.Info, from.Stats), bounds(from.Usage),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: name("log_stalled_seconds"), Help: "How long the log has been at what it stores now; a disk or cluster that hangs makes it grow.",
+		}, func() float64 { return from.Stalled().Seconds() }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

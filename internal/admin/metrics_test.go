@@ -20,10 +20,18 @@ import (
 )
 
 func metrics() *admin.Metrics {
-	return admin.NewMetrics(
-		func() protocol.InfoState { return protocol.InfoState{Sessions: 3, Head: 77, Born: 1767323045} },
-		func() registry.LogStats { return registry.LogStats{Messages: 5, Keys: 9} },
-	)
+	return admin.NewMetrics(admin.Source{
+		Info:    func() protocol.InfoState { return protocol.InfoState{Sessions: 3, Head: 77, Born: 1767323045} },
+		Stats:   func() registry.LogStats { return registry.LogStats{Messages: 5, Keys: 9} },
+		Stalled: func() time.Duration { return 1500 * time.Millisecond },
+		Usage: func() registry.Usage {
+			return registry.Usage{
+				Sessions: registry.Share{Used: 1, Limit: 2}, Subscriptions: registry.Share{Used: 3, Limit: 4},
+				Nodes: registry.Share{Used: 5, Limit: 6}, Inboxes: registry.Share{Used: 7, Limit: 8}, Fences: registry.Share{Used: 9, Limit: 10},
+				Tokens: registry.Share{Used: 11, Limit: 12}, Keys: registry.Share{Used: 13, Limit: 14},
+			}
+		},
+	})
 }
 
 func record(topic string, size int) *registry.Record {
@@ -56,7 +64,11 @@ func TestMetricsCountWhatTheObserverIsTold(t *testing.T) {
 			`stored_messages_total 2`, `stored_bytes_total 30`, `append_messages_sum 2`,
 			`delivered_messages_total 7`, `delivered_bytes_total 700`, `reader_lag_messages_sum 2`,
 			`sessions_opened_total 2`, `reconnects_total 1`, `sessions_closed_total{code="connection_failed"} 1`,
-			`sessions 3`, `log_head_seq 77`, `log_messages 5`, `log_keys 9`,
+			`sessions 3`, `log_head_seq 77`, `log_messages 5`, `log_keys 9`, `log_stalled_seconds 1.5`,
+			`used{of="sessions"} 1`, `limit{of="sessions"} 2`, `used{of="subscriptions"} 3`, `limit{of="subscriptions"} 4`,
+			`used{of="nodes"} 5`, `limit{of="nodes"} 6`, `used{of="inbox_topics"} 7`, `limit{of="inbox_topics"} 8`,
+			`used{of="fences"} 9`, `limit{of="fences"} 10`, `used{of="tokens"} 11`, `limit{of="tokens"} 12`,
+			`used{of="keys"} 13`, `limit{of="keys"} 14`,
 		} {
 			assert.Contains(t, text, "\npilotgo_registry_"+want+"\n")
 		}
@@ -105,6 +117,30 @@ func TestRatesAreBounded(t *testing.T) {
 	r := m.Rates()
 	assert.LessOrEqual(t, len(r), 10_001)
 	assert.Contains(t, r, "election:workers")
+}
+
+// What the alerts ask for is there, and each says what to do.
+func TestTheAlertsKnowTheMetrics(t *testing.T) {
+	text, err := os.ReadFile("../../docs/deploy/alerts.yml")
+	require.NoError(t, err)
+	m := metrics()
+	o := m.Observer()
+	o.Event(registry.Event{Kind: registry.EventRefused, Op: registry.OpPublish, Err: protocol.ErrStorageFull})
+	have := get(m.Handler(), "/metrics").Body.String()
+	alerts, asked := strings.Split(string(text), "- alert: ")[1:], 0
+	require.Greater(t, len(alerts), 5)
+	for _, alert := range alerts {
+		name, rest, _ := strings.Cut(alert, "\n")
+		require.Regexp(t, `^Pilotgo[A-Z]\w+$`, name)
+		for _, field := range []string{"expr: ", "severity: ", "summary: ", "description: "} {
+			assert.Contains(t, rest, field, name)
+		}
+		for _, n := range regexp.MustCompile(`pilotgo_registry_[a-z_]+`).FindAllString(rest, -1) {
+			asked++
+			assert.Regexp(t, "(?m)^"+n+"[ {]", have, name)
+		}
+	}
+	require.NotZero(t, asked)
 }
 
 // What the dashboard asks for is there.

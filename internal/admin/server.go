@@ -26,6 +26,7 @@ type Options struct {
 	Metrics http.Handler
 
 	// Ready tells why the registry can not serve at the moment. It is given 2 s.
+	// Who may not see the rest is told the code alone.
 	Ready func(context.Context) error
 
 	// Backup writes a copy of the log into a folder that is not there yet; nil
@@ -123,7 +124,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	if err := s.o.Ready(ctx); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		why := "not ready: " + codeName(err)
+		if s.admits(r) {
+			why = err.Error()
+		}
+		http.Error(w, why, http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ready")
@@ -173,12 +178,12 @@ const cookie = "pilotgo_admin"
 func (s *Server) guarded(pattern string, h http.HandlerFunc) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case s.admits(r):
+			h(w, r)
 		case s.o.Token == "" && !ownName(r.Host):
 			http.Error(w, "without a token only requests for a loopback name are answered", http.StatusForbidden)
 		case fromElsewhere(r):
 			http.Error(w, "pages of other sites are not answered", http.StatusForbidden)
-		case s.o.Token == "" || s.knows(r):
-			h(w, r)
 		case same(r.URL.Query().Get("token"), s.o.Token) && r.URL.Path == "/":
 			http.SetCookie(w, &http.Cookie{Name: cookie, Value: proof(s.o.Token), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, ".", http.StatusSeeOther) // the token does not stay in the address
@@ -187,6 +192,17 @@ func (s *Server) guarded(pattern string, h http.HandlerFunc) {
 			http.Error(w, "a token is needed: Authorization: Bearer TOKEN, or /?token=TOKEN in a browser", http.StatusUnauthorized)
 		}
 	})
+}
+
+// admits reports whether a request may see what is not for everybody.
+func (s *Server) admits(r *http.Request) bool {
+	if fromElsewhere(r) {
+		return false
+	}
+	if s.o.Token == "" {
+		return ownName(r.Host)
+	}
+	return s.knows(r)
 }
 
 // knows reports whether a request comes from who has the token, or had it once.

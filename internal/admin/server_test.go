@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotgo/pilotgo/internal/admin"
+	"github.com/pilotgo/pilotgo/protocol"
 )
 
 func sample() *admin.Snapshot {
@@ -129,6 +131,17 @@ func TestReadyTellsWhyNot(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 	assert.Contains(t, w.Body.String(), "the log is full")
 	assert.Equal(t, http.StatusOK, get(s, "/healthz").Code)
+
+	// Who may not see the page learns the code and no more.
+	full := fmt.Errorf("log /var/lib/secret: %w", protocol.ErrStorageFull)
+	o := admin.Options{Ready: func(context.Context) error { return full }}
+	other := func(r *http.Request) { r.Host = "registry.example" }
+	assert.Equal(t, "not ready: storage_full\n", get(serve(t, o), "/readyz", other).Body.String())
+	assert.Contains(t, get(serve(t, o), "/readyz").Body.String(), "/var/lib/secret")
+	o.Token = "correct horse battery"
+	assert.Equal(t, "not ready: storage_full\n", get(serve(t, o), "/readyz").Body.String())
+	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+o.Token) }
+	assert.Contains(t, get(serve(t, o), "/readyz", bearer).Body.String(), "/var/lib/secret")
 	assert.Equal(t, "ready\n", get(serve(t, admin.Options{}), "/readyz").Body.String())
 }
 

@@ -29,8 +29,8 @@ var arrows = map[string][]string{
 
 	"registry":          {"internal/link"},
 	"registry/access":   {"registry"},
-	"registry/memlog":   {"registry"},
-	"registry/disklog":  {"registry"},
+	"registry/memlog":   {"registry", "internal/retained"},
+	"registry/disklog":  {"registry", "internal/retained"},
 	"registry/jetlog":   {"registry", "registry/memlog"},
 	"registry/logtest":  {"registry"},
 	"fakeregistry":      {"registry", "registry/memlog", "internal/simnet", "internal/link"},
@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 
 	"internal/agent":       {"client", "election", "config"},
 	"internal/admin":       {"client", "election", "config", "registry"},
+	"internal/retained":    {"registry"},
 	"internal/extras":      {"client", "registry"},
 	"internal/stores":      {"internal/extras", "internal/admin", "registry", "registry/disklog", "registry/jetlog"},
 	"internal/cli":         {"*"},

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +38,7 @@ func parseArgs(root *cobra.Command, args []string, lenient bool) (*cobra.Command
 		case isFlag(word):
 			taken, err := p.flag(word, args[i+1:])
 			if err != nil {
-				return p.cmd, nil, err
+				return p.cmd, nil, p.undashed(args, err)
 			}
 			i += taken
 		default:
@@ -102,10 +104,21 @@ func (p *parser) flag(word string, next []string) (taken int, err error) {
 		}
 	}
 	if err := f.Value.Set(value); err != nil {
-		return 0, badValue(f, value)
+		return 0, badValue(f, value, err)
 	}
 	f.Changed = true
 	return taken, nil
+}
+
+// undashed tells who gave a command to run with its flags, and no -- before it,
+// that these were taken for flags of pilotgo.
+func (p *parser) undashed(args []string, err error) error {
+	if p.cmd.Annotations["dash"] == "" || len(p.rest) < 2 || slices.Contains(args, "--") {
+		return err
+	}
+	f := *describe(err)
+	f.hint = "the command to run stands behind --, with its flags: " + p.cmd.CommandPath() + " [HOST] GROUP -- " + p.rest[len(p.rest)-1] + " …"
+	return &f
 }
 
 func (p *parser) lookup(name string) *pflag.Flag {
@@ -143,7 +156,7 @@ func unknownTakes(attached bool, next []string) int {
 	return 1
 }
 
-func badValue(f *pflag.Flag, value string) error {
+func badValue(f *pflag.Flag, value string, why error) error {
 	if c, ok := f.Value.(*choice); ok {
 		return usagef("--%s is %s, not %q", f.Name, strings.Join(c.of, " or "), value)
 	}
@@ -152,7 +165,11 @@ func badValue(f *pflag.Flag, value string) error {
 	case "int", "uint64":
 		kind = "integer"
 	}
-	return usagef("invalid %s for --%s: %q", kind, f.Name, value)
+	e := usagef("invalid %s for --%s: %q", kind, f.Name, value)
+	if own := new(failure); errors.As(why, &own) {
+		e.hint = own.hint
+	}
+	return e
 }
 
 // isFlag tells a flag from an argument.

@@ -100,7 +100,9 @@ as they are. Agents of 'pilotgo config follow' and scripts of the recipe apply i
 The version is unix seconds, or one more than the last where that is higher. Of two that
 publish one version exactly one succeeds; the other ends with 12, unless both have the
 same bytes. With --expect it also ends with 12 when the last version is not the one this
-document was made from: so a pipeline does not overwrite what it has not seen.
+document was made from: so a pipeline does not overwrite what it has not seen. It may be
+said again when it ended with 14, the answer being lost: its own version, with the same
+bytes and nothing after it, is a success.
 
 The validators are asked first. A document that one of them refuses is not published,
 and the exit code is 16.`,
@@ -305,6 +307,10 @@ func (a *app) configHistory(ctx context.Context, s *swarm, o configHistoryOption
 				fmt.Sprint(d.Version), d.Time.UTC().Format(time.RFC3339), shortDigest(d.Digest),
 				or(shown(d.Who, a.terminal), d.Sender.String()), shown(remark(d), a.terminal),
 			})
+		}
+		if len(list) == 0 {
+			fmt.Fprintf(w, "no versions of %s are kept\n", s.Name())
+			return
 		}
 		columns(w, rows)
 		if more {

@@ -12,8 +12,9 @@ import (
 
 type configResetOptions struct {
 	connection
-	to         uint64
-	purge, yes bool
+	to    uint64
+	purge bool
+	yes   consent
 }
 
 func (a *app) configResetCommand() *cobra.Command {
@@ -40,21 +41,20 @@ There is no prompt: without --yes nothing is done.`,
 	swarmOptions(f, &o.connection, connectPatience)
 	f.Uint64Var(&o.to, "to", 0, "the version to set the fence to")
 	f.BoolVar(&o.purge, "purge", false, "drop all versions that are kept")
-	f.BoolVar(&o.yes, "yes", false, "do it")
+	f.BoolVar((*bool)(&o.yes), "yes", false, "do it")
 	return cmd
 }
 
 func (a *app) resetConfig(ctx context.Context, o configResetOptions, name string) error {
-	switch {
-	case o.to > protocol.MaxTerm:
+	if o.to > protocol.MaxTerm {
 		return usagef("--to is at most %d", uint64(protocol.MaxTerm))
-	case !o.yes:
-		e := usagef("this sets the fence of swarm %s to %d", name, o.to)
-		if o.purge {
-			e = usagef("this drops all versions of swarm %s and sets its fence to %d", name, o.to)
-		}
-		e.hint = "say --yes to do it"
-		return e
+	}
+	what := fmt.Sprintf("this sets the fence of swarm %s to %d", name, o.to)
+	if o.purge {
+		what = fmt.Sprintf("this drops all versions of swarm %s and sets its fence to %d", name, o.to)
+	}
+	if err := o.yes.to(what); err != nil {
+		return err
 	}
 	return a.onSwarm(ctx, o.connection, name, func(ctx context.Context, s *swarm) error {
 		return operatorsError(a.resetFence(ctx, s, o))
@@ -69,12 +69,12 @@ func (a *app) resetFence(ctx context.Context, s *swarm, o configResetOptions) er
 	}
 	if o.purge {
 		if err := s.client.PurgeTopic(ctx, topic, 0); err != nil {
-			return err
+			return unsure(topic+" is purged", err)
 		}
 	}
 	is, err := s.client.SetFence(ctx, topic, was.Epoch.ID, o.to)
 	if err != nil {
-		return err
+		return unsure("the fence of swarm "+s.Name()+" is set", err)
 	}
 	r := new(object).set("swarm", s.Name()).set("epoch", is.Epoch.ID.String()).
 		set("before", was.K).set("version", is.K).set("purged", o.purge)

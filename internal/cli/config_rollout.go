@@ -147,7 +147,7 @@ func (a *app) startRollout(ctx context.Context, o rolloutStartOptions, name stri
 	defer s.close()
 	done, err := a.stage(ctx, s, o, text, p)
 	if err != nil {
-		return publishError(config.Topic(name), err)
+		return s.named(ctx, publishError(config.Topic(name), err))
 	}
 	if !o.drive {
 		return a.print(publishedFields(s, done).set("staged", true), func(w *bufio.Writer) {
@@ -368,6 +368,9 @@ func rolloutText(st config.RolloutStatus) string {
 		text += fmt.Sprintf(", %s, %s: %d reached, %d run it, %d failed, %d to come", stepText(st), percent(st.Share),
 			st.Reached.All, st.Reached.Running, st.Reached.Failed, st.Reached.Waiting)
 	}
+	if st.Ending != "" {
+		text += ", about to end as " + stateText(st.Ending)
+	}
 	if st.Reason != "" {
 		text += ": " + st.Reason
 	} else if st.Reached.Error != "" {
@@ -390,7 +393,7 @@ func rolloutFields(name string, st config.RolloutStatus) *object {
 			"all": st.Reached.All, "running": st.Reached.Running, "failed": st.Reached.Failed,
 			"waiting": st.Reached.Waiting, "error": st.Reached.Error,
 		}).
-		set("since", nil).set("reason", st.Reason).set("who", st.Who).
+		set("since", nil).set("ending", st.Ending).set("reason", st.Reason).set("who", st.Who).
 		set("plan", map[string]any{
 			"canary": st.Plan.Canary, "labels": st.Plan.Labels, "steps": append([]float64{}, st.Plan.Steps...),
 			"bake_ms": st.Plan.Bake.Milliseconds(), "timeout_ms": st.Plan.Timeout.Milliseconds(), "success": st.Plan.Success,

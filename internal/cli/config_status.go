@@ -59,7 +59,8 @@ func (a *app) configStatusCommand() *cobra.Command {
 An agent is who the registry proved to have sent the report; its name is only a label.
 Of several reports the newest counts. Scripts of the recipe count too; they report once
 for each version, so they are stale only with --stale-after. With --min the exit code
-is 17 when a smaller share of the agents runs the version.`,
+is 17 when a smaller share of the agents runs the version. A swarm without any version
+that no agent reports in is "not_found", with exit code 1.`,
 		Example: `  pilotgo config status worker-pool
   pilotgo config status worker-pool --min 95%
   pilotgo --json config status worker-pool | jq '.agents[] | select(.state != "applied")'`,
@@ -69,6 +70,9 @@ is 17 when a smaller share of the agents runs the version.`,
 				c, err := s.Compliance(ctx, o.measuring.options())
 				if err != nil {
 					return err
+				}
+				if c.Version == 0 && len(c.Agents)+len(c.Unknown) == 0 && s.unknown(ctx) {
+					return unknownSwarm(ctx, s)
 				}
 				if err := a.printCompliance(s.Name(), c); err != nil {
 					return err
@@ -96,7 +100,7 @@ func below(c config.Compliance, least float64, after string) *failure {
 }
 
 func shareText(c config.Compliance) string {
-	return fmt.Sprintf("%d of %d agents (%s)", c.Counts[config.StateApplied], len(c.Agents), percent(c.Share))
+	return fmt.Sprintf("%d of %d agents (%s)", c.Counts[config.StateApplied], len(c.Agents), percentOf(c.Share, len(c.Agents)))
 }
 
 // agentShown is an agent in machine output.
@@ -267,7 +271,7 @@ func (a *app) waitConfig(ctx context.Context, o configWaitOptions, name string) 
 		return below(c, float64(o.share), fmt.Sprintf(" after %v", o.timeout))
 	}
 	if err != nil {
-		return err
+		return s.named(ctx, err)
 	}
 	return a.print(complianceFields(name, c), func(w *bufio.Writer) {
 		fmt.Fprintf(w, "%s run version %d of %s\n", shareText(c), c.Version, name)

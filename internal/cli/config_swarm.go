@@ -82,7 +82,11 @@ func (a *app) openSwarm(ctx context.Context, o connection, name string, tune ...
 func (a *app) openStream(ctx context.Context, o connection, name string, tune ...func(*client.Options)) (*swarm, error) {
 	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
-	return a.openSwarm(ctx, o, name, tune...)
+	s, err := a.openSwarm(ctx, o, name, tune...)
+	if err == nil {
+		a.tellBarred(s.client)
+	}
+	return s, err
 }
 
 // onSwarm runs a command about a swarm within its --timeout.
@@ -94,7 +98,38 @@ func (a *app) onSwarm(ctx context.Context, o connection, name string, do func(co
 		return err
 	}
 	defer s.close()
-	return do(ctx, s)
+	return s.named(ctx, do(ctx, s))
+}
+
+// named makes of an error that something was not found one about the swarm's name,
+// where it has nothing at all.
+func (s *swarm) named(ctx context.Context, err error) error {
+	if errors.Is(err, protocol.ErrNotFound) && s.unknown(ctx) {
+		return unknownSwarm(ctx, s)
+	}
+	return err
+}
+
+// unknown reports whether nobody has ever published a version, as far as the
+// registry knows.
+func (s *swarm) unknown(ctx context.Context) bool {
+	f, err := s.client.Fence(ctx, config.Topic(s.Name()))
+	if err != nil || f.K != 0 {
+		return false
+	}
+	for _, err := range s.History(ctx, config.HistoryOptions{Limit: 1}) {
+		return errors.Is(err, protocol.ErrNotFound)
+	}
+	return true
+}
+
+// unknownSwarm is the error of a swarm without any version: its name may be another.
+func unknownSwarm(ctx context.Context, s *swarm) error {
+	return &failure{
+		code: protocol.ErrNotFound.Name(), exit: exitError,
+		message: fmt.Sprintf("config %q: no version was published", s.Name()),
+		hint:    meant(s.Name(), "swarms", swarmsOf(ctx, s.client), "to publish the first: pilotgo config publish "+s.Name()+" -f FILE"),
+	}
 }
 
 // adopt puts the swarm's topics into this node's inbox, as the recipe's publish and
@@ -257,15 +292,29 @@ func parseShare(text string) (float64, error) {
 	if hundredths {
 		v /= 100
 	}
-	if err != nil || !(v >= 0 && v <= 1) {
-		return 0, usagef("%q is no share: 95%% or 0.95", text)
+	if err == nil && v >= 0 && v <= 1 {
+		return v, nil
 	}
-	return v, nil
+	e := usagef("%q is no share", text)
+	e.hint = "a share is written as 95% or as 0.95"
+	if err == nil && !hundredths && v <= 100 {
+		// Not taken for it: 1 is all of them, so 2 must not be two of a hundred.
+		e.hint = fmt.Sprintf("did you mean %s%%? %s", number, e.hint)
+	}
+	return 0, e
 }
 
 // percent is a share for people, rounded down: what is not all never shows as 100%.
-func percent(v float64) string {
-	return strconv.FormatFloat(math.Floor(v*1000+1e-9)/10, 'f', -1, 64) + "%"
+func percent(v float64) string { return percentOf(v, 1000) }
+
+// percentOf is percent with no more digits than a count among so many has.
+func percentOf(v float64, among int) string {
+	digits := 0
+	for steps := 100; steps < among && digits < 2; steps *= 10 {
+		digits++
+	}
+	scale := math.Pow10(digits)
+	return strconv.FormatFloat(math.Floor(v*100*scale+1e-7)/scale, 'f', -1, 64) + "%"
 }
 
 // shares is a flag: shares with commas between.

@@ -27,6 +27,10 @@ func TestSharesAreReadAsPeopleWriteThem(t *testing.T) {
 		_, err := parseShare(text)
 		require.Error(t, err, text)
 	}
+	_, err := parseShare("95")
+	require.Equal(t, "did you mean 95%? a share is written as 95% or as 0.95", describe(err).hint)
+	_, err = parseShare("950")
+	require.Equal(t, "a share is written as 95% or as 0.95", describe(err).hint)
 	var s shares
 	require.NoError(t, s.Set("5%,25%,1"))
 	require.Equal(t, "5%,25%,100%", s.String())
@@ -40,6 +44,18 @@ func TestPercentIsRoundedDown(t *testing.T) {
 	require.Equal(t, "33.3%", percent(1.0/3))
 	require.Equal(t, "29%", percent(0.29))
 	require.Equal(t, "0%", percent(0))
+	require.Equal(t, "12.5%", percent(0.125))
+}
+
+// A count among few has no tenths of a percent.
+func TestMeasuredSharesHaveNoMoreDigitsThanTheyAreWorth(t *testing.T) {
+	require.Equal(t, "66%", percentOf(2.0/3, 3))
+	require.Equal(t, "100%", percentOf(1, 3))
+	require.Equal(t, "99%", percentOf(99.0/100, 100))
+	require.Equal(t, "33.3%", percentOf(1.0/3, 999))
+	require.Equal(t, "99.99%", percentOf(9999.0/10000, 10000))
+	require.Equal(t, "99.99%", percentOf(99999.0/100000, 100000))
+	require.Equal(t, "29%", percentOf(0.29, 100))
 }
 
 func TestExpectationFlag(t *testing.T) {

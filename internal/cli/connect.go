@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/pilotgo/pilotgo/client"
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/protocol"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -80,10 +78,22 @@ func (a *app) dial(ctx context.Context, h host, o connection, tune ...func(*clie
 	case ctx.Err() != nil:
 		return nil, ended(ctx)
 	}
+	if errors.Is(err, protocol.ErrNotAdmitted) && options.Token == "" && os.Getenv("PILOTGO_TOKEN") != "" {
+		err = &withheldError{err}
+	}
 	if err != nil && h.word != "" && h.word != h.addr {
 		return nil, fmt.Errorf("%s: %w", h.word, err)
 	}
 	return c, err
+}
+
+// withheldError is that of a host which was not told the token of another.
+type withheldError struct{ error }
+
+func (e *withheldError) Unwrap() error { return e.error }
+
+func (e *withheldError) Hint() string {
+	return "PILOTGO_TOKEN is for the default host alone (PILOTGO_REGISTRY, or 'pilotgo config'): unless this node's key was revoked, give this one its token with --token"
 }
 
 // secrets fills in the token and the fingerprint from the environment and the
@@ -157,17 +167,3 @@ func (a *app) unnoted(h host, err error) {
 
 // identity is this node's key, made when missing.
 func (a *app) identity() (link.Identity, error) { return link.LoadOrMakeIdentity(a.home) }
-
-// completeHosts offers the aliases where a host is to be named.
-func (a *app) completeHosts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	n, err := a.hosts()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var words []string
-	for name := range n.alias {
-		words = append(words, name)
-	}
-	slices.Sort(words)
-	return words, cobra.ShellCompDirectiveNoFileComp
-}

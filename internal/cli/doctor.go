@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,12 +55,27 @@ func (a *app) doctor(ctx context.Context, o connection) error {
 			}
 		}
 	})
+	if err != nil {
+		return err
+	}
+	return failedOf(checks)
+}
+
+// failedOf names the checks that failed; what each said is printed already.
+func failedOf(checks []check) error {
+	var names []string
 	for _, c := range checks {
-		if err == nil && c.State == "failed" {
-			err = &failure{code: "failed", message: c.Name + ": " + c.Detail, hint: c.Hint, exit: exitError}
+		if c.State == "failed" {
+			names = append(names, c.Name)
 		}
 	}
-	return err
+	if len(names) == 0 {
+		return nil
+	}
+	return &failure{
+		code: "failed", exit: exitError,
+		message: fmt.Sprintf("%d of %d checks failed: %s", len(names), len(checks), strings.Join(names, ", ")),
+	}
 }
 
 func (a *app) checkIdentity() check {

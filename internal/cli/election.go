@@ -38,7 +38,6 @@ All members of a group must use the same --profile.`,
 			c.Annotations = make(map[string]string)
 		}
 		c.Annotations["exit"] = newKind["exit"]
-		c.ValidArgsFunction = a.completeHosts
 		cmd.AddCommand(c)
 	}
 	return cmd
@@ -68,6 +67,18 @@ func (o *membership) flags(f *pflag.FlagSet) {
 }
 
 func (o *membership) timing() election.Timing { return profiles[o.profile.value] }
+
+// roomOf is how long a publish may take with two heartbeats of a profile late
+// already, before work is told to stop.
+func roomOf(t election.Timing) time.Duration { return t.Lease - t.Stop - 2*t.Heartbeat }
+
+// warnExpired tells what to do about a lease that ended unrenewed.
+func (a *app) warnExpired(o *membership) {
+	t := o.timing()
+	a.warn("lease_expired", fmt.Sprintf(
+		"no heartbeat has passed within %v: the registry cannot be reached, or it, its disk or this machine is too busy for --profile %s, "+
+			"which has room for publishes of %v; 'pilotgo registry bench' tells what fits", t.Lease-t.Stop, o.profile.value, roomOf(t)))
+}
 
 func (o *membership) options(group string) election.Options {
 	return election.Options{Group: group, Timing: o.timing(), Plain: plainPolicies[o.plain.value]}
@@ -111,6 +122,7 @@ func (a *app) takeSeat(ctx context.Context, at place, c connection, o election.O
 	if err != nil {
 		return nil, err
 	}
+	a.tellBarred(conn)
 	m, err := election.Join(ctx, conn, o)
 	if err != nil {
 		conn.Close()

@@ -65,7 +65,7 @@ func (a *app) campaign(ctx context.Context, o campaignOptions, words []string) e
 		late := time.AfterFunc(o.timeout, func() { end(errNotElected(o.timeout)) })
 		defer late.Stop()
 	}
-	var stand func(context.Context, *seat) error = a.standOn
+	stand := func(ctx context.Context, s *seat) error { return a.standOn(ctx, s, &o.membership) }
 	if o.once {
 		stand = func(ctx context.Context, s *seat) error { return a.standOnce(ctx, s, o.export) }
 	}
@@ -97,7 +97,7 @@ func (a *app) standOnce(ctx context.Context, s *seat, export bool) error {
 }
 
 // standOn stands again and again, and leads in between.
-func (a *app) standOn(ctx context.Context, s *seat) error {
+func (a *app) standOn(ctx context.Context, s *seat, o *membership) error {
 	ctx, stop := untilUnread(ctx, a.stdout)
 	defer stop()
 	var unsaid error
@@ -105,6 +105,10 @@ func (a *app) standOn(ctx context.Context, s *seat) error {
 		if unsaid = a.printTerm(s, l, "elected", nil); unsaid == nil {
 			<-term.Done()
 			unsaid = a.printTerm(s, l, "ended", l.Err())
+			var lost *election.LostError
+			if errors.As(l.Err(), &lost) && lost.Reason == election.ReasonExpired {
+				a.warnExpired(o)
+			}
 		}
 		return unsaid
 	})

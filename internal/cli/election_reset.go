@@ -12,7 +12,7 @@ import (
 type resetOptions struct {
 	connection
 	to  uint64
-	yes bool
+	yes consent
 }
 
 func (a *app) electionResetCommand() *cobra.Command {
@@ -34,7 +34,7 @@ There is no prompt: without --yes nothing is done.`,
 	}
 	o.connection.flags(cmd.Flags(), connectPatience)
 	cmd.Flags().Uint64Var(&o.to, "to", 0, "the term to set the fence to")
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "do it")
+	cmd.Flags().BoolVar((*bool)(&o.yes), "yes", false, "do it")
 	return cmd
 }
 
@@ -45,10 +45,9 @@ func (a *app) resetElection(ctx context.Context, o resetOptions, words []string)
 		return err
 	case o.to > protocol.MaxTerm:
 		return usagef("--to is at most %d", uint64(protocol.MaxTerm))
-	case !o.yes:
-		e := usagef("this sets the fence of %s to %d and may end a leadership", at.group, o.to)
-		e.hint = "say --yes to do it"
-		return e
+	}
+	if err := o.yes.to(fmt.Sprintf("this sets the fence of %s to %d and may end a leadership", at.group, o.to)); err != nil {
+		return err
 	}
 	ctx, cancel := bounded(ctx, o.timeout)
 	defer cancel()
@@ -63,7 +62,7 @@ func (a *app) resetElection(ctx context.Context, o resetOptions, words []string)
 	}
 	is, err := c.SetFence(ctx, at.topic(), was.Epoch.ID, o.to)
 	if err != nil {
-		return err
+		return unsure("the fence of "+at.group+" is set", err)
 	}
 	r := new(object).set("group", at.group).set("epoch", is.Epoch.ID.String()).set("before", was.K).set("term", is.K)
 	return a.print(r, func(w *bufio.Writer) {

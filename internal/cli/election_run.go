@@ -63,7 +63,7 @@ What happens is told on standard error, with --json as objects on lines of their
 				return nil
 			}
 			e := usagef("usage: pilotgo election run [HOST] GROUP -- COMMAND [ARG…]")
-			e.hint = "the command to run stands behind --"
+			e.hint = "the command to run stands behind --, with its flags"
 			return e
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -195,6 +195,9 @@ func (r *runner) lead(ctx context.Context, l *election.Leadership) error {
 	}
 	why := r.whyEnded(ctx)
 	r.tell(l, "ended", fmt.Sprintf("term %d is over: %s", l.Term(), why), field{key: "reason", raw: marshal(why)})
+	if why == election.ReasonExpired.String() && !r.quiet {
+		r.warnExpired(&r.membership)
+	}
 	r.startHook(append(env, "PILOTGO_REASON="+why))
 	if r.finished {
 		r.finish()

@@ -24,7 +24,8 @@ func (a *app) electionStatusCommand() *cobra.Command {
 		Long: `Show who leads a group, with the term, its epoch and the age of the last heartbeat;
 who stands for election; the newest terms that the registry still keeps; the fence of
 the group; and how many messages did not count, by why. A leader that was not heard of
-for longer than the silence of --profile is none.`,
+for longer than the silence of --profile is none. A group that the registry has nothing
+of is "not_found", with exit code 1.`,
 		Example: `  pilotgo election status registry.example.com tasks
   pilotgo --json election status tasks | jq -r .leader`,
 		Args: arguments(1, 2, "pilotgo election status [HOST] GROUP"),
@@ -53,6 +54,9 @@ func (a *app) electionStatus(ctx context.Context, o membership, words []string) 
 	if err != nil {
 		return err
 	}
+	if past.empty() {
+		return unknownGroup(ctx, s)
+	}
 	now, err := settled(ctx, s.Member, past.silence() <= o.timing().Silence)
 	if err != nil {
 		return err
@@ -63,6 +67,16 @@ func (a *app) electionStatus(ctx context.Context, o membership, words []string) 
 
 // statusPoll is how often a member is asked whether it knows enough by now.
 const statusPoll = 5 * time.Millisecond
+
+// unknownGroup is the error of a group that nobody ever stood in, as far as the
+// registry knows: its name may be another.
+func unknownGroup(ctx context.Context, s *seat) error {
+	return &failure{
+		code: protocol.ErrNotFound.Name(), exit: exitError,
+		message: fmt.Sprintf("group %q: nobody has stood for election there", s.group),
+		hint:    meant(s.group, "groups", groupsOf(ctx, s.client), "to stand in it: pilotgo election run "+s.host.addr+" "+s.group+" -- COMMAND"),
+	}
+}
 
 // settled is the status of a member once it has read what is retained, and, where
 // there should be a leader, once it has heard of it: history alone tells it nothing.
@@ -79,6 +93,7 @@ func settled(ctx context.Context, m *election.Member, alive bool) (election.Stat
 
 // past is what the log of a group has kept.
 type past struct {
+	any   bool // messages
 	terms []pastTerm
 	heard map[string]time.Time // the last sign of life, by leader and term
 	fence protocol.Fence
@@ -129,7 +144,11 @@ func (p *past) silence() time.Duration {
 	return least
 }
 
+// empty: there was nothing, and nobody has raised the fence.
+func (p *past) empty() bool { return !p.any && p.fence.K == 0 }
+
 func (p *past) read(m *protocol.Message) {
+	p.any = true
 	e, err := election.Parse(m.Payload)
 	if err != nil {
 		return

@@ -104,6 +104,17 @@ func describe(err error) *failure {
 	return f
 }
 
+// unsure is the error of a change that was asked for, and may have been made when
+// nobody was there any more to hear so.
+func unsure(what string, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	f := describe(protocol.Errorf(protocol.ErrUnknownOutcome, "no answer in time to whether %s", what))
+	f.hint = "see whether it is so before asking for it again"
+	return f
+}
+
 // hintOf is what an error itself says to do, which knows more than its code does.
 func hintOf(err error) string {
 	var e interface {

@@ -69,6 +69,9 @@ func (a *app) fake(ctx context.Context, o fakeOptions) error {
 		return err
 	}
 	<-ctx.Done()
+	for _, node := range r.Strangers() {
+		a.warn("unknown_node", fmt.Sprintf("the faults name node %q, which never came", node))
+	}
 	return nil
 }
 

@@ -56,35 +56,37 @@ func (n names) addAliases(list string) error {
 	return nil
 }
 
-// resolve finds the host that a word names: an alias, else an address.
+// resolve finds the host that a word names; several with commas between, as
+// PILOTGO_REGISTRY may hold and commands are handed on, are those of one log.
 func (n names) resolve(word string) (host, error) {
+	var addrs []string
+	for one := range strings.SplitSeq(word, ",") {
+		addr, err := n.address(strings.TrimSpace(one))
+		if err != nil {
+			return host{}, err
+		}
+		addrs = append(addrs, addr)
+	}
+	return host{word: word, addr: strings.Join(addrs, ",")}, nil
+}
+
+// address finds that of one word: an alias, else an address.
+func (n names) address(word string) (string, error) {
 	at := word
 	if addr, ok := n.alias[strings.ToLower(word)]; ok {
 		at = addr
 	}
-	addr, err := hostAddress(at)
-	if err != nil {
-		return host{}, err
-	}
-	return host{word: word, addr: addr}, nil
+	return hostAddress(at)
 }
 
-// fallback is the default host; several addresses there are those of one log.
+// fallback is the default host.
 func (n names) fallback() (host, error) {
 	if n.preferred == "" {
 		e := usagef("no registry host")
 		e.hint = "name one, or set a default: export PILOTGO_REGISTRY=host:port, or pilotgo config --set registry=host:port"
 		return host{}, e
 	}
-	var addrs []string
-	for word := range strings.SplitSeq(n.preferred, ",") {
-		h, err := n.resolve(strings.TrimSpace(word))
-		if err != nil {
-			return host{}, err
-		}
-		addrs = append(addrs, h.addr)
-	}
-	return host{word: n.preferred, addr: strings.Join(addrs, ",")}, nil
+	return n.resolve(n.preferred)
 }
 
 // hostAddress reads quic://, host:port, an IP address, [v6]:port or a DNS name, and

@@ -52,11 +52,14 @@ func TestAliasesOfTheEnvironmentGoFirst(t *testing.T) {
 	require.NoError(t, err)
 	for word, want := range map[string]string{
 		"one": "10.0.0.9:9002", "ONE": "10.0.0.9:9002", "two": "10.0.0.2:9100", "three": "[::1]:1", "four": "four:9002",
+		"one, 10.0.0.3,four": "10.0.0.9:9002,10.0.0.3:9002,four:9002",
 	} {
 		h, err := n.resolve(word)
 		require.NoError(t, err)
 		require.Equal(t, want, h.addr)
 	}
+	_, err = n.resolve("one,")
+	require.Equal(t, codeUsage, describe(err).code)
 	h, err := n.fallback()
 	require.NoError(t, err)
 	require.Equal(t, "10.0.0.2:9100", h.addr)

@@ -392,7 +392,7 @@ func (o *inboxOptions) choose(list []*message) (chosen []*message, cut bool) {
 
 func (a *app) printInbox(boxes mailboxes, list []*message, truncated bool) error {
 	if !a.json {
-		return a.printInboxText(boxes, list, truncated)
+		return a.printInboxText(boxes, list, truncated, "inbox is empty")
 	}
 	render := (*message).appendJSON
 	if a.compat.pilotctl {
@@ -407,12 +407,12 @@ func (a *app) printInbox(boxes mailboxes, list []*message, truncated bool) error
 	return a.print(o.alias("items", "messages").listing("messages"), nil)
 }
 
-func (a *app) printInboxText(boxes mailboxes, list []*message, truncated bool) error {
+func (a *app) printInboxText(boxes mailboxes, list []*message, truncated bool, none string) error {
 	for _, m := range list {
 		m.writeText(a.out, a.terminal)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(a.out, "inbox is empty")
+		fmt.Fprintln(a.out, none)
 	}
 	if truncated {
 		fmt.Fprintln(a.out, "older messages were left out")

@@ -113,7 +113,6 @@ term has begun.`,
 			}
 			return a.publish(cmd.Context(), o, args[0], args[1], args[2:])
 		},
-		ValidArgsFunction: a.completeHosts,
 	}
 	o.payload.add(cmd.Flags())
 	o.connection.flags(cmd.Flags(), connectPatience)

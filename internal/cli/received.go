@@ -13,11 +13,12 @@ func (a *app) receivedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "received",
 		Short: "Print what was sent to this node itself",
-		Long: `Print the files that were sent to this node, which are none: pilotgo sends no files.
-With --json the direct messages of the inbox come with them, which scripts read here.`,
-		Example: `  pilotgo --json received | jq '.messages[] | .payload'`,
-		Args:    arguments(0, 0, "pilotgo received has flags only"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.received(cmd.Context(), o) },
+		Long: `Print what was sent to this node itself: the direct messages of its inbox. Files there
+are none, since pilotgo sends none; --json has an empty list of them besides.`,
+		Example: `  pilotgo received
+  pilotgo --json received | jq '.messages[] | .payload'`,
+		Args: arguments(0, 0, "pilotgo received has flags only"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.received(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.clear, "clear", false, "remove the files")
@@ -34,7 +35,7 @@ func (a *app) received(ctx context.Context, o inboxOptions) error {
 		})
 	}
 	r := new(object).as("files", "total").listing("files").set("files", []string{}).set("total", 0)
-	if a.compat.pilotctl || a.compat.arrays || !a.json {
+	if a.compat.pilotctl || a.compat.arrays {
 		return a.print(r, func(w *bufio.Writer) { fmt.Fprintln(w, "no files received") })
 	}
 	if err := o.check(); err != nil {
@@ -47,6 +48,9 @@ func (a *app) received(ctx context.Context, o inboxOptions) error {
 	}
 	defer boxes.close()
 	list, cut := o.choose(boxes.merged())
+	if !a.json {
+		return a.printInboxText(boxes, list, cut || boxes.truncated(), "no messages and no files received")
+	}
 	r.alias("received", "files").
 		setMessages("messages", list, (*message).appendJSON).
 		set("truncated", cut || boxes.truncated())

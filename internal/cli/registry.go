@@ -19,7 +19,7 @@ func (a *app) registryCommand() *cobra.Command {
 		Args:        needsCommand,
 		RunE:        func(*cobra.Command, []string) error { return nil },
 	}
-	own := []*cobra.Command{a.registryServeCommand(), a.registryFakeCommand(), a.registryInfoCommand(), a.registryForgetCommand(), a.registryBenchCommand()}
+	own := []*cobra.Command{a.registryServeCommand(), a.registryFakeCommand(), a.registryInfoCommand(), a.registryWaitCommand(), a.registryForgetCommand(), a.registryBenchCommand()}
 	for _, c := range append(own, a.storeCommands()...) {
 		c.Annotations = newKind
 		cmd.AddCommand(c)
@@ -38,7 +38,6 @@ func (a *app) registryInfoCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.showRegistry(cmd.Context(), o, append(args, "")[0])
 		},
-		ValidArgsFunction: a.completeHosts,
 	}
 	o.flags(cmd.Flags(), connectPatience)
 	return cmd
@@ -75,10 +74,9 @@ func (a *app) registryForgetCommand() *cobra.Command {
 		Long: `Forget the key that was remembered for a registry host, which lets it come back with
 another one, and the topics that this node joined there, which takes it out of the
 inbox. The registry itself is not asked.`,
-		Example:           `  pilotgo registry forget 10.0.0.7`,
-		Args:              arguments(1, 1, "pilotgo registry forget HOST"),
-		RunE:              func(_ *cobra.Command, args []string) error { return a.forget(args[0]) },
-		ValidArgsFunction: a.completeHosts,
+		Example: `  pilotgo registry forget 10.0.0.7`,
+		Args:    arguments(1, 1, "pilotgo registry forget HOST"),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.forget(args[0]) },
 	}
 }
 

@@ -116,7 +116,7 @@ func (o *checkOptions) question() (q registry.Request, err error) {
 			continue
 		}
 		if q.Hash, err = protocol.ParseKeyHash(who); err != nil {
-			return q, err
+			return q, usagef("--as %s: label:NAME or a fingerprint (sha256:…); without it a stranger asks", who)
 		}
 	}
 	q.Labels = sorted(q.Labels)

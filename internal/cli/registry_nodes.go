@@ -116,8 +116,9 @@ func (s *nodeShown) say(key protocol.KeyHash, k protocol.KeyEntry) {
 	}
 }
 
-// setKeys does what an operator says about each of the keys that args name.
-func (a *app) setKeys(ctx context.Context, c *client.Client, args []string, change client.KeyChange) error {
+// setKeys does what an operator says about each of the keys that args name; then is
+// what holds of a key afterwards.
+func (a *app) setKeys(ctx context.Context, c *client.Client, args []string, change client.KeyChange, then string) error {
 	keys, err := keysOf(ctx, c, args)
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func (a *app) setKeys(ctx context.Context, c *client.Client, args []string, chan
 	for _, key := range keys {
 		k, err := c.SetKey(ctx, key, change)
 		if err != nil {
-			return err
+			return unsure(key.String()+" "+then, err)
 		}
 		s := nodeShown{Tags: []string{}}
 		s.say(key, k)
@@ -139,24 +140,33 @@ func (a *app) setKeys(ctx context.Context, c *client.Client, args []string, chan
 	})
 }
 
+// nodeOrKey reads the id of a node, or a fingerprint, with which the id is 0.
+func nodeOrKey(text string) (protocol.NodeID, protocol.KeyHash, error) {
+	if strings.Contains(text, "sha256:") {
+		key, err := protocol.ParseKeyHash(text)
+		return 0, key, err
+	}
+	id, err := protocol.ParseNodeID(text)
+	if err != nil || id == 0 {
+		e := usagef("%q is neither a node id nor a fingerprint (sha256:…)", text)
+		e.hint = "see 'pilotgo registry nodes list'"
+		return 0, protocol.KeyHash{}, e
+	}
+	return id, protocol.KeyHash{}, nil
+}
+
 // keysOf finds the keys that fingerprints and nodes name.
 func keysOf(ctx context.Context, c *client.Client, args []string) ([]protocol.KeyHash, error) {
 	keys := make([]protocol.KeyHash, len(args))
 	wanted := make(map[protocol.NodeID][]int)
 	for i, text := range args {
-		if strings.Contains(text, "sha256:") {
-			key, err := protocol.ParseKeyHash(text)
-			if err != nil {
-				return nil, err
-			}
+		id, key, err := nodeOrKey(text)
+		if err != nil {
+			return nil, err
+		}
+		if id == 0 {
 			keys[i] = key
 			continue
-		}
-		id, err := protocol.ParseNodeID(text)
-		if err != nil {
-			e := usagef("%q is neither a node id nor a fingerprint (sha256:…)", text)
-			e.hint = "see 'pilotgo registry nodes list'"
-			return nil, e
 		}
 		wanted[id] = append(wanted[id], i)
 	}
@@ -189,7 +199,7 @@ is a fingerprint, as 'pilotgo info' shows it, or the id of a node that has been 
 	}
 	return a.operatorsCommand(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		standing := protocol.StandingAdmitted
-		return a.setKeys(ctx, c, args, client.KeyChange{Standing: &standing})
+		return a.setKeys(ctx, c, args, client.KeyChange{Standing: &standing}, "is admitted")
 	})
 }
 
@@ -207,7 +217,7 @@ The keys of operators that the registry was started with cannot be revoked.`,
 	}
 	return a.operatorsCommand(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		standing := protocol.StandingRevoked
-		return a.setKeys(ctx, c, args, client.KeyChange{Standing: &standing})
+		return a.setKeys(ctx, c, args, client.KeyChange{Standing: &standing}, "is revoked")
 	})
 }
 
@@ -229,40 +239,99 @@ takes effect at once. KEY is a fingerprint or the id of a node that has been the
 		if len(change.Add)+len(change.Drop) == 0 {
 			return usagef("nothing to do: --add LABEL or --drop LABEL")
 		}
-		return a.setKeys(ctx, c, args, change)
+		return a.setKeys(ctx, c, args, change, "has these labels")
 	})
 }
 
 func (a *app) nodesForgetCommand() *cobra.Command {
+	var yes consent
 	cmd := &cobra.Command{
-		Use:   "forget NODE...",
+		Use:   "forget NODE... --yes",
 		Short: "Free a node's place in the registry's table",
 		Long: `Free a node's place in the registry's table: its name, its inbox, its labels and that it
 was admitted. A revocation stays. What it has published stays too, but its id is free
-for the next key that has it. A node with a session is not forgotten.`,
-		Example: `  pilotgo registry nodes forget 2159829326`,
-		Args:    arguments(1, -1, "pilotgo registry nodes forget NODE..."),
+for the next key that has it. A node with a session is not forgotten. NODE is an id, or
+the fingerprint of its key, also of one that has not been there.
+
+There is no prompt: without --yes nothing is done.`,
+		Example: `  pilotgo registry nodes forget 2159829326 --yes`,
+		Args:    arguments(1, -1, "pilotgo registry nodes forget NODE... --yes"),
 	}
-	return a.operatorsCommand(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		var ids []protocol.NodeID
-		for _, text := range args {
-			id, err := protocol.ParseNodeID(text)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, id)
+	return a.operatorsCommand(yes.required(cmd, func(args []string) string {
+		return "this drops the name, the inbox and the labels of " + strings.Join(args, ", ")
+	}), func(ctx context.Context, c *client.Client, args []string) error {
+		ids, unseen, err := forgettable(ctx, c, args)
+		if err != nil {
+			return err
 		}
 		for _, id := range ids {
 			if err := c.ForgetNode(ctx, id); err != nil {
-				return forgetError(err)
+				return forgetError(unsure(fmt.Sprintf("node %d is forgotten", id), err))
 			}
 		}
-		return a.print(new(object).set("forgotten", ids).listing("forgotten"), func(w *bufio.Writer) {
+		none := protocol.StandingNone
+		for _, k := range unseen {
+			if _, err := c.SetKey(ctx, k.Key, client.KeyChange{Standing: &none, Drop: k.Labels}); err != nil {
+				return unsure(k.Key.String()+" is forgotten", err)
+			}
+		}
+		keys := []string{}
+		for _, k := range unseen {
+			keys = append(keys, k.Key.String())
+		}
+		return a.print(new(object).set("forgotten", ids).set("keys", keys).listing("forgotten"), func(w *bufio.Writer) {
 			for _, id := range ids {
 				fmt.Fprintf(w, "forgot node %d\n", id)
 			}
+			for _, key := range keys {
+				fmt.Fprintf(w, "forgot %s\n", key)
+			}
 		})
 	})
+}
+
+// forgettable finds the nodes that ids and fingerprints name, and what was said about
+// those keys that have not been there. A revocation of such a key is all there is of
+// it, and stays.
+func forgettable(ctx context.Context, c *client.Client, args []string) (ids []protocol.NodeID, unseen []protocol.KeyEntry, err error) {
+	ids = []protocol.NodeID{}
+	wanted := make(map[protocol.KeyHash]bool)
+	for _, text := range args {
+		id, key, err := nodeOrKey(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		if id != 0 {
+			ids = append(ids, id)
+		} else {
+			wanted[key] = true
+		}
+	}
+	if len(wanted) == 0 {
+		return ids, nil, nil
+	}
+	for n, err := range c.Nodes(ctx, client.NodesOptions{}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if key := protocol.KeyHashOf(n.Key); wanted[key] {
+			ids = append(ids, n.ID)
+			delete(wanted, key)
+		}
+	}
+	for k, err := range c.Keys(ctx) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if wanted[k.Key] && k.Standing != protocol.StandingRevoked {
+			unseen = append(unseen, k)
+			delete(wanted, k.Key)
+		}
+	}
+	for key := range wanted {
+		return nil, nil, protocol.Errorf(protocol.ErrNotFound, "the registry has nothing to forget about %s", key)
+	}
+	return ids, unseen, nil
 }
 
 func forgetError(err error) error {

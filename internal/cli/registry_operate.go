@@ -67,6 +67,26 @@ func (a *app) operatorsCommand(cmd *cobra.Command, do func(ctx context.Context, 
 	return cmd
 }
 
+// consent is the --yes of a command that takes away what nothing brings back.
+type consent bool
+
+// required lets the command run with --yes only; what says, of its arguments, what
+// it is about to do.
+func (y *consent) required(cmd *cobra.Command, what func(args []string) string) *cobra.Command {
+	cmd.Flags().BoolVar((*bool)(y), "yes", false, "do it")
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error { return y.to(what(args)) }
+	return cmd
+}
+
+func (y consent) to(what string) error {
+	if y {
+		return nil
+	}
+	e := usagef("%s", what)
+	e.hint = "say --yes to do it"
+	return e
+}
+
 func timeText(t protocol.Time) string {
 	if t == 0 {
 		return ""

@@ -36,7 +36,7 @@ known from then on.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Uses, "uses", 1, "how many keys it lets in; 0 is any number")
-	lifetime := lifetime(24 * time.Hour)
+	lifetime := lifetime(day)
 	f.Var(&lifetime, "expires", "how long it is good for, as in 90m or 30d; 0 is for ever")
 	f.StringSliceVar(&o.Labels, "label", nil, "label for the keys it lets in; may be given many times")
 	f.StringVar(&o.Note, "note", "", "text to tell it from others")
@@ -47,28 +47,10 @@ known from then on.`,
 		o.Lifetime = time.Duration(lifetime)
 		text, entry, err := c.CreateToken(ctx, o)
 		if err != nil {
-			return err
+			return unsure("a token is made, whose text nobody has then", err)
 		}
 		return a.showNewToken(text, entry)
 	})
-}
-
-// lifetime is a duration that may be given in days.
-type lifetime time.Duration
-
-func (l *lifetime) String() string { return time.Duration(*l).String() }
-func (l *lifetime) Type() string   { return "duration" }
-
-func (l *lifetime) Set(s string) error {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			*l = lifetime(time.Duration(n) * 24 * time.Hour)
-			return nil
-		}
-	}
-	d, err := parseDuration(s)
-	*l = lifetime(d)
-	return err
 }
 
 func (a *app) showNewToken(text string, entry protocol.TokenEntry) error {
@@ -176,7 +158,7 @@ keys that it has let in stay; 'pilotgo registry nodes revoke' puts out a key.`,
 		}
 		k, err := c.RevokeToken(ctx, id)
 		if err != nil {
-			return err
+			return unsure(fmt.Sprintf("token %v is revoked", id), err)
 		}
 		o := fieldsOf(marshal(shownToken(k, 0)))
 		return a.print(o, func(w *bufio.Writer) {

@@ -56,6 +56,9 @@ func (a *app) registryBenchCommand() *cobra.Command {
 thing after another:
 
 ` + about.String() + `
+From the slowest ack follows which --profile of elections fits, at the load of the moment:
+the longer --duration, the surer.
+
 What is published goes to a topic of its own, bench.RANDOM, and stays as long as the
 registry's retention says. Latencies are the client's, so they hold its own work too:
 measure from where the agents run. A registry in use is slowed down meanwhile.`,
@@ -66,7 +69,6 @@ measure from where the agents run. A registry in use is slowed down meanwhile.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.bench(cmd.Context(), o, append(args, "")[0])
 		},
-		ValidArgsFunction: a.completeHosts,
 	}
 	f := cmd.Flags()
 	o.flags(f, connectPatience)
@@ -126,6 +128,10 @@ type benchResult struct {
 	Max float64 `json:"max_ms,omitempty"`
 
 	Histogram []benchBucket `json:"histogram,omitempty"`
+
+	// Of single publishes: the fastest profile of elections that has room for the
+	// slowest of them, "" when none has.
+	Profile *string `json:"election_profile,omitempty"`
 }
 
 // benchBucket counts latencies below a bound and not below the bound before.
@@ -182,9 +188,31 @@ func (b *bench) show(results []*benchResult) error {
 			fmt.Fprintf(w, " %7.1f MB/s\n", r.Bytes/1e6)
 		}
 		for _, r := range results {
+			r.writeProfile(w)
 			r.writeHistogram(w)
 		}
 	})
+}
+
+// fastest is the fastest profile with room for publishes that take so long.
+func fastest(took time.Duration) string {
+	for _, name := range []string{"lan", "wan", "flaky"} {
+		if took < roomOf(profiles[name]) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (r *benchResult) writeProfile(w *bufio.Writer) {
+	switch {
+	case r.Profile == nil:
+	case *r.Profile == "":
+		fmt.Fprintf(w, "no election profile has room for publishes of %.1f ms\n", r.Max)
+	default:
+		room := roomOf(profiles[*r.Profile])
+		fmt.Fprintf(w, "elections: --profile %s, which has room for publishes of %v\n", *r.Profile, room)
+	}
 }
 
 // writeHistogram draws how latencies are spread: a line for each doubling.
@@ -248,6 +276,10 @@ func (b *bench) spread(took []time.Duration) {
 	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000 }
 	r := b.result
 	r.P50, r.P90, r.P99, r.Max = at(.5), at(.9), at(.99), at(1)
+	if b.name == "ack" {
+		profile := fastest(took[len(took)-1])
+		r.Profile = &profile
+	}
 	if b.samples || b.json {
 		r.Histogram = histogram(took)
 	}

@@ -40,7 +40,9 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) (*app, error) {
 		return a, err
 	}
 	if a.home = os.Getenv("PILOT_HOME"); a.home == "" {
-		a.home, err = os.UserHomeDir()
+		if a.home, err = os.UserHomeDir(); err != nil {
+			err = &failure{code: codeIO, exit: exitError, message: err.Error(), hint: "say where this node's files are: export PILOT_HOME=FOLDER", cause: err}
+		}
 	}
 	return a, err
 }
@@ -64,7 +66,7 @@ func (a *app) root() *cobra.Command {
 		Long: `pilotgo coordinates a swarm of agents over a registry host: a server that keeps
 topics and their messages in one order. Scripts written for pilotctl's publish,
 subscribe and inbox run with it unchanged.`,
-		Example: `  pilotgo registry serve & sleep 1
+		Example: `  pilotgo registry serve & pilotgo registry wait localhost
   pilotgo subscribe localhost jobs
   pilotgo publish localhost jobs --data '{"type":"hello"}'
   pilotgo --json inbox`,
@@ -172,6 +174,9 @@ func (a *app) generic(ctx context.Context, root *cobra.Command, args []string) (
 		a.json = len(line) < len(args) // for errors: help is text
 		args = line
 	}
+	if completes(args) {
+		a.complete(root)
+	}
 	root.SetArgs(args)
 	err := knownTo(root, args)
 	if err == nil {
@@ -238,7 +243,7 @@ func (a *app) logger() *slog.Logger {
 	if !a.verbose {
 		return nil
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: plainError}))
 }
 
 // arguments checks how many words a command got; most below 0 is any number.

@@ -13,6 +13,7 @@ import (
 	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/internal/stores"
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/memlog"
@@ -20,7 +21,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	command := func(f func() int) func() { return func() { os.Exit(f()) } }
+	command := func(f func() int) func() {
+		return func() {
+			testenv.DieWithParent()
+			os.Exit(f())
+		}
+	}
 	small := command(func() int { return Main(extras.Set{}) })
 	testscript.Main(m, map[string]func(){
 		"pilotgo":  small,
@@ -60,7 +66,8 @@ type server struct {
 	access registry.AccessFunc
 	ahead  atomic.Int64 // of the registry's clock, in nanoseconds
 	hooks  registry.Hooks
-	mute   atomic.Bool // publishes get no answer
+	mute   atomic.Bool // publishes get no answer, nor do requests of operators
+	silent atomic.Bool // nothing gets one, since there was such a request
 	addr   string
 	r      *registry.Registry
 	log    *memlog.Log
@@ -95,11 +102,24 @@ type serverKey struct{}
 func setup(e *testscript.Env) error {
 	s := &server{key: link.NewIdentity(), addr: "127.0.0.1:0"}
 	s.hooks.BeforeAck = func(protocol.NodeID, protocol.Ack) (time.Duration, bool) { return 0, s.mute.Load() }
+	s.hooks.Before = func(op registry.Operation) error {
+		if (op.Op == registry.OpSetFence || op.Op == registry.OpOperate) && s.mute.Load() {
+			s.silent.Store(true)
+		}
+		return nil
+	}
+	s.hooks.Mute = func(protocol.NodeID) <-chan struct{} {
+		if s.silent.Load() {
+			return make(chan struct{}) // until the session ends
+		}
+		return nil
+	}
 	if err := s.start(); err != nil {
 		return err
 	}
 	e.Defer(s.stop)
 	e.Values[serverKey{}] = s
+	e.Setenv(testenv.Parent())
 	for k, v := range map[string]string{
 		"REGISTRY":      s.addr,
 		"PILOTGO_HOSTS": "registry-hostname=" + s.addr + ",registry.example.com=" + s.addr,
@@ -114,9 +134,11 @@ func setup(e *testscript.Env) error {
 
 func serverOf(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*server) }
 
-// acksCmd makes the registry lose its answers to publishes, or not: acks drop
+// acksCmd makes the registry lose its answers to publishes and to operators, or not:
+// acks drop
 func acksCmd(ts *testscript.TestScript, _ bool, args []string) {
 	serverOf(ts).mute.Store(args[0] == "drop")
+	serverOf(ts).silent.Store(false)
 }
 
 // clockCmd puts the registry's clock ahead: clock 30s

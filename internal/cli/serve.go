@@ -69,7 +69,30 @@ changes. Without it all who are admitted may publish and subscribe everywhere.`,
 	return cmd
 }
 
+// serve serves until ctx ends, and does not wait long then for a log that does not
+// answer.
 func (a *app) serve(ctx context.Context, o serveOptions) error {
+	ended := make(chan error, 1)
+	go func() { ended <- a.serveLog(ctx, o) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(2 * drainPatience)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return &failure{
+			code: codeIO, message: "the log " + o.store.shown(a) + " does not answer; left without it", exit: exitError,
+			hint: "look at the disk, or at the cluster; what was acknowledged is in the log",
+		}
+	}
+}
+
+func (a *app) serveLog(ctx context.Context, o serveOptions) error {
 	if (o.store.name != memoryStore || o.http.addr != "") && a.extras.OpenStore == nil {
 		return a.hand("a log on disk, or an operators' page,")
 	}
@@ -125,21 +148,23 @@ func (a *app) serve(ctx context.Context, o serveOptions) error {
 	if err := a.announce(o.printAddr, where); err != nil && !errors.Is(err, errReaderGone) {
 		return err
 	}
-	return a.serveOn(ctx, gate, r, log)
+	tellManager(managerReady, logger)
+	return a.serveOn(ctx, gate, r, log, o.store)
 }
 
 // serveOn keeps the rules up to date until ctx ends or the log has failed, and
 // sends the clients away then.
-func (a *app) serveOn(ctx context.Context, g *gate, r *registry.Registry, log extras.Store) error {
+func (a *app) serveOn(ctx context.Context, g *gate, r *registry.Registry, log extras.Store, o storeOptions) error {
 	serving, stop := whileItLives(ctx, log)
 	defer stop()
 	a.watch(serving, g, r)
 	<-serving.Done()
+	tellManager(managerStopping, nil)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPatience)
 	defer cancel()
 	err := r.Shutdown(drain)
 	if ctx.Err() == nil {
-		return logFailed(context.Cause(serving))
+		return logFailed(context.Cause(serving), o)
 	}
 	return err
 }
@@ -163,11 +188,15 @@ func whileItLives(ctx context.Context, store extras.Store) (context.Context, con
 }
 
 // logFailed is why a registry ends by itself: only a process that begins anew
-// can tell what its disk holds.
-func logFailed(err error) error {
+// can tell what its log holds.
+func logFailed(err error, o storeOptions) error {
+	look := "look at the disk, its mount and its space"
+	if o.isCluster() {
+		look = "look at the streams of the log on the NATS servers"
+	}
 	return &failure{
 		code: codeIO, message: err.Error(), exit: exitError, cause: err,
-		hint: cmp.Or(hintOf(err), "look at the disk, its mount and its space") + "; a supervisor restarts it by itself",
+		hint: cmp.Or(hintOf(err), look) + "; a supervisor restarts it by itself",
 	}
 }
 
@@ -187,7 +216,17 @@ func (a *app) serveLogger(level string) (*slog.Logger, error) {
 	if a.json {
 		return slog.New(slog.NewJSONHandler(a.err, o)), nil
 	}
+	o.ReplaceAttr = plainError
 	return slog.New(slog.NewTextHandler(a.err, o)), nil
+}
+
+// plainError is what an error says. A text handler would print it with %+v, at
+// which those of Pebble show a page of stack traces.
+func plainError(_ []string, at slog.Attr) slog.Attr {
+	if err, ok := at.Value.Any().(error); ok {
+		at.Value = slog.StringValue(fmt.Sprint(err))
+	}
+	return at
 }
 
 // drainPatience is how long what is under way may take to end.
@@ -199,7 +238,10 @@ func listenError(flag, at string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		f.code, f.message = "already_exists", "something listens at "+at+" already"
-		f.hint = "see what it is, a registry perhaps: pilotgo registry info " + at + "; or choose another address with " + flag
+		f.hint = "see what it is, or choose another address with " + flag
+		if flag == "--listen" {
+			f.hint = "see what it is, a registry perhaps: pilotgo registry info " + at + "; or choose another address with " + flag
+		}
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		f.hint = "choose an address that this machine has with " + flag + ", or 0.0.0.0 for all of them"
 	default:
@@ -229,7 +271,7 @@ func (a *app) announce(addrOnly bool, at whereabouts) error {
 	default:
 		fmt.Fprintf(a.err, "registry at %s, key %s, store %s\n", at.Address, at.Fingerprint, at.Store)
 		if at.Admit == registry.AdmitToken {
-			fmt.Fprintln(a.err, "nodes join with tokens: pilotgo registry token create")
+			fmt.Fprintln(a.err, "nodes join with tokens: pilotgo registry token create --host "+ownAddress(at.Address))
 		}
 		if at.HTTP != "" {
 			fmt.Fprintf(a.err, "operators' page at http://%s/\n", at.HTTP)

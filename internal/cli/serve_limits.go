@@ -28,6 +28,7 @@ func (o *limitOptions) flags(f *pflag.FlagSet) {
 		{&o.NodeSubscriptions, "max-node-subscriptions", "subscriptions of one node (default 5000)"},
 		{&o.TotalSubscriptions, "max-total-subscriptions", "subscriptions in all (default 100000)"},
 		{&o.Joins, "max-inbox-topics", "topics in one inbox (default 10000)"},
+		{&o.TotalJoins, "max-total-inbox-topics", "topics in all inboxes together (default 2000000)"},
 		{&o.Nodes, "max-nodes", "nodes remembered (default 100000)"},
 	} {
 		f.IntVar(l.to, l.name, 0, l.usage)

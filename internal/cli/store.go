@@ -20,6 +20,7 @@ import (
 	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/protocol"
+	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/memlog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,6 +33,8 @@ const memoryStore = "memory"
 type storeOptions struct {
 	name   string // empty = the default folder
 	rotate bool
+	keep   registry.Retention // but for the age
+	age    lifetime
 
 	cluster extras.StoreOptions
 }
@@ -39,6 +42,12 @@ type storeOptions struct {
 func (o *storeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.name, "store", "", "where the log is kept: a folder (default $PILOT_HOME/.pilot/pilotgo/registry), memory, or nats:// addresses with commas between")
 	f.BoolVar(&o.rotate, "rotate-key", false, "begin with a new identity key, which the one before signs, so that clients follow")
+	f.IntVar(&o.keep.Messages, "keep-messages", 0, "messages kept of each sender on a topic (default 1000; -1 for no bound)")
+	o.age = lifetime(7 * day)
+	f.Var(&o.age, "keep-age", "for how long they are kept, as in 12h or 30d; 0 is for ever")
+	f.IntVar(&o.keep.Versions, "keep-versions", 0, "versions of a configuration kept of each sender (default 1000; -1 for no bound)")
+	f.Int64Var(&o.keep.TopicBytes, "keep-topic-bytes", 0, "bytes of payload kept on one topic (default 64 MiB; -1 for no bound)")
+	f.Int64Var(&o.keep.TotalBytes, "keep-bytes", 0, "bytes kept in all, each message counted with its payload and at least 512 more (default 8 GiB; -1 for no bound)")
 	f.StringVar(&o.cluster.Stream, "store-stream", "", "name of the log's stream on NATS (default PILOTGO)")
 	f.IntVar(&o.cluster.Replicas, "store-replicas", 0, "on how many NATS servers a new log is kept (default 3, where as many are named, else 1)")
 	f.StringVar(&o.cluster.Creds, "store-creds", "", "file with the credentials for NATS")
@@ -49,6 +58,18 @@ func (o *storeOptions) flags(f *pflag.FlagSet) {
 
 // shown is what a store is called in front of people.
 func (o *storeOptions) shown(a *app) string { return cmp.Or(o.name, a.defaultStore()) }
+
+// retention is how much the log keeps.
+func (o *storeOptions) retention() registry.Retention {
+	keep := o.keep
+	if keep.Age = time.Duration(o.age); keep.Age == 0 {
+		keep.Age = -1 // no bound
+	}
+	return keep
+}
+
+// isCluster reports whether the log is on servers, and not on this machine's disk.
+func (o *storeOptions) isCluster() bool { return strings.Contains(o.name, "://") }
 
 // defaultStore is where a bare serve keeps its log.
 func (a *app) defaultStore() string { return filepath.Join(a.dir(), "registry") }
@@ -79,9 +100,9 @@ func (a *app) openLog(ctx context.Context, o storeOptions, listen string, logger
 			return nil, usagef("--rotate-key needs a store that keeps the signature: a folder")
 		}
 		key, err := link.LoadOrMakeKeyFile(a.memoryKey(listen))
-		return &memoryLog{memlog.New(memlog.Options{}), key}, err
+		return &memoryLog{memlog.New(memlog.Options{Retention: o.retention()}), key}, err
 	}
-	o.cluster.Logger = logger
+	o.cluster.Logger, o.cluster.Retention = logger, o.retention()
 	s, err := a.extras.OpenStore(ctx, o.shown(a), o.cluster)
 	if err != nil {
 		return nil, storeError(err)
@@ -101,7 +122,9 @@ func storeError(err error) error {
 	case protocol.ErrInternal:
 	case protocol.ErrNotConnected, protocol.ErrTimeout:
 		f := describe(err)
-		f.hint = "check the addresses of the NATS servers, and that they run with JetStream"
+		if hintOf(err) == "" {
+			f.hint = "check the addresses of the NATS servers, and that they run with JetStream"
+		}
 		return f
 	default:
 		return err
@@ -123,8 +146,20 @@ func storeError(err error) error {
 	return f
 }
 
+// readError is a storeError of a command that makes no log where there is none.
+func readError(err error) error {
+	err = storeError(err)
+	if f, ok := errors.AsType[*failure](err); ok && f.code == codeForeign {
+		f.hint = "name the folder of a registry, or a backup of one"
+	}
+	return err
+}
+
 // codeDamaged is what a store is that does not hold what was written to it.
 const codeDamaged = "damaged"
+
+// codeForeign is what a folder is that is no log's.
+const codeForeign = "foreign_folder"
 
 func (a *app) storeCommands() []*cobra.Command {
 	return []*cobra.Command{a.registryCheckCommand(), a.registryExportCommand(), a.registryImportCommand(), a.registryBackupCommand()}
@@ -158,7 +193,7 @@ func (a *app) checkStore(folder string) error {
 	}
 	holds, faults, err := a.extras.CheckStore(folder)
 	if err != nil {
-		return storeError(err)
+		return readError(err)
 	}
 	if len(faults) > 0 {
 		return &failure{
@@ -201,30 +236,33 @@ func (a *app) exportStore(ctx context.Context, folder string) error {
 	if _, err := os.Stat(folder); err != nil {
 		return err // opening would make it
 	}
-	s, err := a.extras.OpenStore(ctx, folder, extras.StoreOptions{Logger: a.logger()})
+	// What its registry was to keep is not known here, and opening a log applies it.
+	all := registry.Retention{Messages: -1, Versions: -1, Age: -1, TopicBytes: -1, TotalBytes: -1}
+	s, err := a.extras.OpenStore(ctx, folder, extras.StoreOptions{Retention: all, Logger: a.logger()})
 	if err != nil {
-		return storeError(err)
+		return readError(err)
 	}
 	defer s.Close()
 	e, ok := s.(extras.Exporter)
 	if !ok {
 		return usagef("%s is no folder", folder)
 	}
-	if err := e.Export(a.out); err != nil {
-		return err
+	err = e.Export(a.out)
+	if unread := a.flush(); unread != nil {
+		return unread
 	}
-	return a.flush()
+	return err
 }
 
 func (a *app) registryImportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "import FOLDER [FILE]",
+		Use:   "import FOLDER FILE",
 		Short: "Make a registry's folder of what export wrote",
-		Long: `Make a registry's folder of what export wrote, from a file or from standard input. The
-folder must be empty or not there. The log in it has a new epoch, so clients begin it
-anew, and a new identity key unless the old folder's is copied into it.`,
+		Long: `Make a registry's folder of what export wrote, from a file or, with -, from standard
+input. The folder must be empty or not there. The log in it has a new epoch, so clients
+begin it anew, and a new identity key unless the old folder's is copied into it.`,
 		Example: `  zcat log.ndjson.gz | pilotgo registry import /var/lib/pilotgo-registry -`,
-		Args:    arguments(1, 2, "pilotgo registry import FOLDER [FILE]"),
+		Args:    arguments(1, 2, "pilotgo registry import FOLDER FILE"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.importStore(args[0], args[1:]) },
 	}
 }
@@ -310,7 +348,15 @@ func (a *app) backup(ctx context.Context, o backupOptions, folder string) error 
 		return err
 	}
 	if answer.StatusCode != http.StatusCreated {
-		return &failure{code: "backup_failed", exit: exitRefused, message: fmt.Sprintf("%s: %s", answer.Status, strings.TrimSpace(string(text)))}
+		f := &failure{code: "backup_failed", exit: exitRefused, message: fmt.Sprintf("%s: %s", answer.Status, strings.TrimSpace(string(text)))}
+		switch answer.StatusCode {
+		case http.StatusInternalServerError:
+			f.message = strings.TrimSpace(string(text)) // which says why
+		case http.StatusUnauthorized:
+			f.code, f.message = protocol.ErrNotAdmitted.Name(), o.http+" has another token than "+o.token
+			f.hint = "give the file that the registry was started with: --http-token-file FILE; it reads it when it starts"
+		}
+		return f
 	}
 	return a.print(new(object).set("folder", folder), func(w *bufio.Writer) { fmt.Fprintf(w, "copied to %s\n", folder) })
 }

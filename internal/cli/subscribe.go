@@ -34,6 +34,9 @@ With --follow, print each message as it comes, as JSON on a line of its own. Wit
 --count or --timeout, collect messages and print them together; a time-out is no error.
 An interrupt (SIGINT, SIGTERM) prints what was collected, with "interrupted":true, and
 ends with 1 and the code "interrupted"; --follow ends with 0.
+A connection that is lost is made again, and what came meanwhile follows; but where
+the registry does not admit this node any more, or shows another key, the command ends
+with that error.
 
 TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*". TIME of
 --from is RFC 3339, unix seconds, or an age such as 10m.`,
@@ -50,7 +53,6 @@ TOPIC may be a pattern then: "*" alone, or a prefix ending in ".*" or ":*". TIME
 			}
 			return a.subscribe(cmd.Context(), o, args[0], args[1])
 		},
-		ValidArgsFunction: a.completeHosts,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.follow, "follow", false, "print messages as they come, one JSON object on a line")
@@ -134,6 +136,8 @@ func (a *app) read(ctx context.Context, o subscribeOptions, h host, pattern stri
 		return err
 	}
 	defer c.Close()
+	ctx, stop = untilBarred(ctx, c)
+	defer stop()
 	if o.limited { // to read, not to connect
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeUp)
@@ -148,9 +152,14 @@ func (a *app) read(ctx context.Context, o subscribeOptions, h host, pattern stri
 
 var errTimeUp = errors.New("the time is up")
 
-// ended is why a context has ended: errTimeUp, errReaderGone or its own error.
+// ended is why a context has ended: errTimeUp, errReaderGone, that of a barredError,
+// or its own error.
 func ended(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errTimeUp) || errors.Is(cause, errReaderGone) {
+	cause := context.Cause(ctx)
+	if barred := (*barredError)(nil); errors.As(cause, &barred) {
+		return barred.error
+	}
+	if errors.Is(cause, errTimeUp) || errors.Is(cause, errReaderGone) {
 		return cause
 	}
 	return ctx.Err()
@@ -200,8 +209,8 @@ type reader struct {
 	text   bool // for people, not JSON
 }
 
-// next waits for the next message. The error is errTimeUp or errReaderGone when
-// that is why there is none.
+// next waits for the next message. The error is as ended tells when that is why there
+// is none.
 func (r *reader) next(ctx context.Context) (*message, error) {
 	for {
 		item, err := r.stream.Next(ctx)
@@ -276,14 +285,16 @@ func (r *reader) collect(ctx context.Context) error {
 			events = append(events, m)
 		case errors.Is(err, errTimeUp), errors.Is(err, context.Canceled):
 			early = err
-		default:
+		case len(events) == 0:
 			return err
+		default:
+			early = err
 		}
 	}
 	if err := r.printEvents(events, early); err != nil || errors.Is(early, errTimeUp) {
 		return err
 	}
-	return early // interrupted: there is less than was asked for
+	return early // there is less than was asked for
 }
 
 // printEvents prints what was collected until early, which is nil when that is all.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -40,6 +41,32 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, usagef("invalid duration: %q", s)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+const day = 24 * time.Hour
+
+// lifetime is a duration that may be given in days.
+type lifetime time.Duration
+
+func (l *lifetime) String() string {
+	if d := time.Duration(*l); d > 0 && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return time.Duration(*l).String()
+}
+
+func (l *lifetime) Type() string { return "duration" }
+
+func (l *lifetime) Set(s string) error {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			*l = lifetime(time.Duration(n) * day)
+			return nil
+		}
+	}
+	d, err := parseDuration(s)
+	*l = lifetime(d)
+	return err
 }
 
 // parseTime reads RFC 3339, unix seconds, or how long before now as a duration.

@@ -32,9 +32,10 @@ type Set struct {
 	NewOperator func() Operator
 }
 
-// StoreOptions are those of a store. All but the logger are for NATS clusters.
+// StoreOptions are those of a store. All but the first two are for NATS clusters.
 type StoreOptions struct {
-	Logger *slog.Logger
+	Logger    *slog.Logger
+	Retention registry.Retention
 
 	Stream        string // the name of the log's stream
 	Replicas      int    // 0: three where as many servers are named, else one

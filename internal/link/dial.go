@@ -45,6 +45,7 @@ func Dial(ctx context.Context, addr string, c Config) (*Session, error) {
 	}
 	warnBuffer(d.tr.Conn, d.c.Logger)
 	s := newSession(conn, d.c.Limits, d.tr.close)
+	s.own = d.c.PacketConn == nil
 	if err := d.pin(ctx, s.PeerKey()); err != nil {
 		s.Close(protocol.ErrWrongKey, "")
 		return nil, err
@@ -182,8 +183,13 @@ func (d *dialer) lookupHost(ctx context.Context, host string) ([]netip.Addr, err
 
 // open makes the transport, with a socket for both IP versions unless one was given.
 func (d *dialer) open() error {
-	if d.c.PacketConn != nil {
-		d.tr = newTransport(d.c.PacketConn, false)
+	switch pc := d.c.PacketConn.(type) {
+	case nil:
+	case *Socket:
+		d.tr = pc.take()
+		return nil
+	default:
+		d.tr = newTransport(pc, false)
 		return nil
 	}
 	pc, err := net.ListenUDP("udp", nil)
@@ -326,31 +332,6 @@ func (d *dialer) writeError(addr *net.UDPAddr, err *quic.TransportError) error {
 		return unlessClosed(caused(protocol.ErrNotConnected, cause, "%v", cause))
 	}
 	return protocol.Errorf(protocol.ErrNotConnected, "%s", cleanText(err.ErrorMessage))
-}
-
-// watchRefusal calls cancel when the system learns that nobody listens at addr,
-// which it tells connected sockets only. The byte it sends is no QUIC packet; a
-// registry drops it. stop waits for the end of it.
-func watchRefusal(addr *net.UDPAddr, cancel context.CancelCauseFunc) (stop func(), err error) {
-	pc, err := net.DialUDP("udp", nil, addr)
-	if err != nil {
-		return nil, err
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, err := pc.Write([]byte{0})
-		if err == nil {
-			_, err = pc.Read(make([]byte, 1))
-		}
-		if err != nil && !errors.Is(err, net.ErrClosed) {
-			cancel(caused(protocol.ErrNotConnected, err, "%v", err))
-		}
-	}()
-	return func() {
-		pc.Close()
-		<-done
-	}, nil
 }
 
 // tlsFor adds the tickets for one address.

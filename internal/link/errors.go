@@ -100,6 +100,10 @@ func sessionError(err error) error {
 	return caused(protocol.ErrNotConnected, err, "%v", err)
 }
 
+// ErrPeerClosed is behind the error of a session that the peer has closed without
+// a fault.
+var ErrPeerClosed = errors.New("closed by the peer")
+
 func applicationError(e *quic.ApplicationError) error {
 	if !e.Remote {
 		return errClosed("session closed")
@@ -109,9 +113,9 @@ func applicationError(e *quic.ApplicationError) error {
 	case 0, protocol.ErrClosed:
 		// ErrClosed tells that this side closed, which it did not.
 		if text == "" {
-			text = "closed by the peer"
+			text = ErrPeerClosed.Error()
 		}
-		return protocol.Errorf(protocol.ErrNotConnected, "%s", text)
+		return caused(protocol.ErrNotConnected, ErrPeerClosed, "%s", text)
 	default:
 		return protocol.Errorf(code, "%s", text)
 	}

@@ -5,15 +5,12 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/pilotgo/pilotgo/internal/statefile"
 	"github.com/pilotgo/pilotgo/protocol"
@@ -37,24 +34,17 @@ func (id Identity) Public() ed25519.PublicKey { return id.Key.Public().(ed25519.
 // NodeID is the node id that the key gives.
 func (id Identity) NodeID() protocol.NodeID { return protocol.NodeIDOf(id.Public()) }
 
-const fingerprintPrefix = "sha256:"
-
 // Fingerprint is "sha256:" and the key's SHA-256 in base64url without padding.
-func Fingerprint(key ed25519.PublicKey) string {
-	sum := sha256.Sum256(key)
-	return fingerprintPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
-}
+func Fingerprint(key ed25519.PublicKey) string { return protocol.KeyHashOf(key).String() }
 
 // ParseFingerprint checks a text that Fingerprint printed and returns it
 // without the space that pasting leaves around it. The error is ErrInvalid.
 func ParseFingerprint(s string) (string, error) {
-	s = strings.TrimSpace(s)
-	rest, ok := strings.CutPrefix(s, fingerprintPrefix)
-	sum, err := base64.RawURLEncoding.Strict().DecodeString(rest)
-	if !ok || err != nil || len(sum) != sha256.Size {
-		return "", protocol.Errorf(protocol.ErrInvalid, "%q is no fingerprint (sha256:…)", s)
+	hash, err := protocol.ParseKeyHash(s)
+	if err != nil {
+		return "", err
 	}
-	return s, nil
+	return hash.String(), nil
 }
 
 // LoadOrMakeIdentity is the key of the node whose home is pilotHome, the user's

@@ -41,10 +41,15 @@ func quicConfig(l Limits) *quic.Config {
 // transport runs QUIC on a socket.
 type transport struct {
 	*quic.Transport
-	own bool // the socket is closed with it
+	own    bool    // the socket is closed with it
+	shared *Socket // of which it is
 }
 
 func (t transport) close() {
+	if t.shared != nil {
+		t.shared.giveBack()
+		return
+	}
 	t.Transport.Close()
 	if t.own {
 		t.Conn.Close()

@@ -26,7 +26,8 @@ type Config struct {
 
 	// PacketConn is the socket to use. A *net.UDPConn is used as it is. Nil is
 	// a socket of the session's own (client only). One socket serves one
-	// listener or one session at a time; it is never closed by this package.
+	// listener or one session at a time, a *Socket several sessions; it is never
+	// closed by this package.
 	PacketConn net.PacketConn
 
 	// Host is the name under which the registry's key is pinned; the address
@@ -148,6 +149,7 @@ type Session struct {
 	conn    *quic.Conn
 	peer    ed25519.PublicKey
 	resumed bool
+	own     bool // the socket is the session's own
 	limits  Limits
 	release func() // gives back the transport and the socket; after the last use
 
@@ -217,6 +219,21 @@ func (s *Session) Resumed() bool { return s.resumed }
 
 // RTT is the smoothed round-trip time.
 func (s *Session) RTT() time.Duration { return s.conn.ConnectionStats().SmoothedRTT }
+
+// Traffic tells how many packets have come from the peer and gone to it. Each that
+// asks for it is acknowledged by the peer's carrier, whatever the peer itself does.
+func (s *Session) Traffic() (received, sent uint64) {
+	stats := s.conn.ConnectionStats()
+	return stats.PacketsReceived, stats.PacketsSent
+}
+
+// Patience is how long an acknowledgement of the peer's carrier is waited for
+// before it is asked for again (RFC 9002, section 6.2.1).
+func (s *Session) Patience() time.Duration {
+	const delay = 25 * time.Millisecond // that the peer may take
+	stats := s.conn.ConnectionStats()
+	return stats.SmoothedRTT + max(4*stats.MeanDeviation, time.Millisecond) + delay
+}
 
 // Done is closed when the session has ended, whoever ended it. Close must still
 // be called.

@@ -65,3 +65,54 @@ func TestSocketThatIsClosed(t *testing.T) {
 	_, err = link.Dial(t.Context(), "127.0.0.1:9", link.Config{Identity: link.NewIdentity(), PacketConn: pc})
 	requireCode(t, protocol.ErrNotConnected, err)
 }
+
+// Sessions that share a socket hear nothing of each other, and the socket is read
+// by nobody once the last one has ended.
+func TestSessionsShareASocket(t *testing.T) {
+	bubble(t, func(t *testing.T, n *simnet.Network) {
+		pc := n.Listen("client")
+		defer pc.Close()
+		shared := link.NewSocket(pc)
+		dial := func(to string) (*link.Session, error) {
+			return link.Dial(t.Context(), n.Addr(to), link.Config{Identity: link.NewIdentity(), PacketConn: shared})
+		}
+		ask := func(s *link.Session) {
+			ch, err := s.Open(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, ch.Send(frame("ping")))
+			body, err := ch.Next()
+			require.NoError(t, err)
+			require.Equal(t, "ping", string(body))
+		}
+		for _, node := range []string{"one", "two"} {
+			serve(listen(t, n, node, link.Config{}), echo)
+		}
+		for range 3 {
+			one, err := dial("one")
+			require.NoError(t, err)
+			two, err := dial("two")
+			require.NoError(t, err)
+			_, err = dial("nobody")
+			requireCode(t, protocol.ErrTimeout, err)
+			ask(one)
+			ask(two)
+			require.NoError(t, one.Close(0, ""))
+			ask(two)
+			again, err := dial("one")
+			require.NoError(t, err)
+			ask(again)
+			require.NoError(t, again.Close(0, ""))
+			require.NoError(t, two.Close(0, ""))
+			require.NoError(t, two.Close(0, ""))
+		}
+
+		registry := n.Listen("sender")
+		defer registry.Close()
+		_, err := registry.WriteTo([]byte("for whoever reads"), pc.LocalAddr())
+		require.NoError(t, err)
+		b := make([]byte, 100)
+		k, _, err := pc.ReadFrom(b)
+		require.NoError(t, err)
+		require.Equal(t, "for whoever reads", string(b[:k]))
+	})
+}

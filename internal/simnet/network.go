@@ -127,8 +127,10 @@ func (n *Network) ip(node string) netip.Addr {
 	return ip
 }
 
+// ipv4 is from 240.0.0.0/8, which is reserved: no real host is there, so that
+// package client can tell who dials such an address without a socket of the network.
 func ipv4(i uint32) netip.Addr {
-	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+	return netip.AddrFrom4([4]byte{240, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
 // nodeAt names the node with this address; where there is none, the address

@@ -2,8 +2,10 @@ package stores
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/pilotgo/pilotgo/internal/admin"
 	"github.com/pilotgo/pilotgo/internal/extras"
@@ -22,21 +24,23 @@ type operator struct {
 
 func newOperator() *operator {
 	o := &operator{}
-	o.metrics = admin.NewMetrics(
-		func() (i protocol.InfoState) {
-			if about := o.about.Load(); about != nil {
-				i = about.Registry.Info()
-			}
-			return i
-		},
-		func() (s registry.LogStats) {
-			if about := o.about.Load(); about != nil {
-				s = about.Log.Stats()
-			}
-			return s
-		},
-	)
+	o.metrics = admin.NewMetrics(admin.Source{
+		Info:    since(o, func(is *extras.OperatorOptions) protocol.InfoState { return is.Registry.Info() }),
+		Stats:   since(o, func(is *extras.OperatorOptions) registry.LogStats { return is.Log.Stats() }),
+		Usage:   since(o, func(is *extras.OperatorOptions) registry.Usage { return is.Registry.Usage() }),
+		Stalled: since(o, func(is *extras.OperatorOptions) time.Duration { return is.Registry.Stalled() }),
+	})
 	return o
+}
+
+// since reads what there is from Start on, and nothing before.
+func since[T any](o *operator, read func(*extras.OperatorOptions) T) func() T {
+	return func() (is T) {
+		if about := o.about.Load(); about != nil {
+			is = read(about)
+		}
+		return is
+	}
 }
 
 func (o *operator) Observer() *registry.Observer { return o.metrics.Observer() }
@@ -56,10 +60,17 @@ func (o *operator) Start(about extras.OperatorOptions) (http.Handler, error) {
 	return o.server, err
 }
 
+// patience is how long the log may be at one step before the registry is said not
+// to be ready.
+const patience = 3 * time.Second
+
 // ready asks over the network, as a client would, and then the log.
 func ready(ctx context.Context, about *extras.OperatorOptions) error {
 	if _, err := about.Conn.Info(ctx); err != nil {
 		return err
+	}
+	if stalled := about.Registry.Stalled(); stalled > patience {
+		return fmt.Errorf("the log does not answer for %v", stalled.Round(time.Second))
 	}
 	if m, ok := about.Log.(extras.Mortal); ok {
 		return m.Ready()

@@ -23,7 +23,7 @@ func Open(ctx context.Context, name string, o extras.StoreOptions) (extras.Store
 	scheme, _, ok := strings.Cut(name, "://")
 	switch {
 	case !ok:
-		l, err := disklog.Open(name, disklog.Options{Logger: o.Logger})
+		l, err := disklog.Open(name, disklog.Options{Retention: o.Retention, Logger: o.Logger})
 		return folder{l}, err
 	case scheme == "nats" || scheme == "tls" || scheme == "ws" || scheme == "wss":
 		return openCluster(ctx, name, o)
@@ -52,9 +52,8 @@ func (c *cluster) SetKey(ed25519.PrivateKey) error {
 func (c *cluster) Successions() []protocol.Succession { return nil }
 func (c *cluster) TicketKey() [32]byte                { return c.tickets }
 
-// Ready and Failed tell that the log has lost what was acknowledged: its registry
-// stops writing then, and a new one would not open it.
-func (c *cluster) Ready() error            { return c.Err() }
+// Failed tells that the log has lost what was acknowledged: its registry stops
+// writing then, and a new one would not open it. Ready of the log tells that too.
 func (c *cluster) Failed() <-chan struct{} { return c.Lost() }
 
 func openCluster(ctx context.Context, urls string, o extras.StoreOptions) (_ extras.Store, err error) {
@@ -70,7 +69,9 @@ func openCluster(ctx context.Context, urls string, o extras.StoreOptions) (_ ext
 		}
 	}
 	c := new(cluster)
-	c.Log, err = jetlog.Open(ctx, urls, jetlog.Options{Stream: o.Stream, Replicas: replicas, Creds: o.Creds, TLS: conf, Logger: o.Logger})
+	c.Log, err = jetlog.Open(ctx, urls, jetlog.Options{
+		Stream: o.Stream, Replicas: replicas, Creds: o.Creds, TLS: conf, Retention: o.Retention, Logger: o.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -96,17 +97,20 @@ func tlsConfig(o extras.StoreOptions) (*tls.Config, error) {
 	if o.CA != "" {
 		text, err := os.ReadFile(o.CA)
 		if err != nil {
-			return nil, err
+			return nil, protocol.Errorf(protocol.ErrInvalid, "--store-ca: %v", err)
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(text) {
 			return nil, protocol.Errorf(protocol.ErrInvalid, "%s has no certificate", o.CA)
 		}
 	}
-	if o.Cert != "" || o.Key != "" {
+	if (o.Cert == "") != (o.Key == "") {
+		return nil, protocol.Errorf(protocol.ErrInvalid, "--store-cert and --store-key go together")
+	}
+	if o.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 		if err != nil {
-			return nil, err
+			return nil, protocol.Errorf(protocol.ErrInvalid, "--store-cert %s and --store-key %s: %v", o.Cert, o.Key, err)
 		}
 		conf.Certificates = []tls.Certificate{pair}
 	}

@@ -36,6 +36,15 @@ func Allocs(t testing.TB) {
 	Need(t, "allocs", !race, "the race detector allocates")
 }
 
+// Raced returns full, but raced under the race detector, which makes tests ten and
+// more times as long: for sizes that are not what a test is about.
+func Raced[T any](full, raced T) T {
+	if race {
+		return raced
+	}
+	return full
+}
+
 // Budget returns how long a long test is to go on: usual, or what
 // PILOTGO_TEST_BUDGET says. Whether that is virtual time or real is the test's
 // to say.

@@ -3,9 +3,12 @@ package disklog
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/pilotgo/pilotgo/internal/retained"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 )
@@ -16,30 +19,46 @@ import (
 // the disk refused to write: the batch may be there at the next Open, whole or
 // not at all. The log takes nothing more then.
 func (l *Log) Append(b *registry.Batch) error {
+	return wait(l.Begin(b))
+}
+
+// Begin implements registry.PipelinedLog. Batches that are on their way together
+// share fsyncs. It waits only when some sixty are on their way.
+//
+// An error on the channel is as that of Append.
+func (l *Log) Begin(b *registry.Batch) (done <-chan error, err error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if err := l.writable(); err != nil {
-		return err
+		return nil, err
 	}
 	size, err := l.checkBatch(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := l.room.check(size); err != nil {
-		return err
+	if err := l.room.check(size + l.committer.pending()); err != nil {
+		return nil, err
 	}
 	l.books.begin()
 	for _, r := range b.Records {
 		l.books.add(r)
 	}
 	l.books.expire(l.books.plan.time)
-	return l.carryOut(b)
+	return l.carryOut(b, size)
+}
+
+// wait makes one call of the two halves of a change.
+func wait(done <-chan error, err error) error {
+	if err != nil {
+		return err
+	}
+	return <-done
 }
 
 // checkBatch refuses a batch that cannot be stored, and tells about how much is
 // to be written.
 func (l *Log) checkBatch(b *registry.Batch) (size int64, err error) {
-	last := l.view.head
+	last := l.books.head
 	for _, r := range b.Records {
 		if r.Seq <= last {
 			return 0, fmt.Errorf("append seq %d behind %d", r.Seq, last)
@@ -48,7 +67,7 @@ func (l *Log) checkBatch(b *registry.Batch) (size int64, err error) {
 			return 0, fmt.Errorf("append seq %d: slot, key or payload too large", r.Seq)
 		}
 		last = r.Seq
-		size += int64(chargeOf(r))
+		size += retained.Charge(r)
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
@@ -63,40 +82,93 @@ func (l *Log) checkBatch(b *registry.Batch) (size int64, err error) {
 // Purge implements registry.Log. It works on a full disk too, and gives the
 // space back there, in the background.
 func (l *Log) Purge(topic string, upTo protocol.Seq) error {
-	return l.change(func() { l.books.purge(topic, upTo) })
+	return l.drop(func() { l.books.purge(topic, upTo) })
 }
 
 // Expire implements registry.Log. On a full disk it is as Purge.
 func (l *Log) Expire(now protocol.Time) error {
-	return l.change(func() { l.books.expire(now) })
+	return l.drop(func() { l.books.expire(now) })
+}
+
+// BeginPurge implements registry.PipelinedLog.
+func (l *Log) BeginPurge(topic string, upTo protocol.Seq) (done <-chan error, err error) {
+	return l.beginDrop(func() { l.books.purge(topic, upTo) })
+}
+
+// BeginExpire implements registry.PipelinedLog.
+func (l *Log) BeginExpire(now protocol.Time) (done <-chan error, err error) {
+	return l.beginDrop(func() { l.books.expire(now) })
 }
 
 // Retain changes what is kept, at once and from now on.
 func (l *Log) Retain(r registry.Retention) error {
-	return l.change(func() {
+	return l.drop(func() {
 		l.books.keep = r.WithDefaults()
 		l.books.trim()
 	})
 }
 
-func (l *Log) change(f func()) error {
+// drop takes messages away, and on a full disk has the store give the space back.
+func (l *Log) drop(f func()) error {
+	if err := wait(l.beginChange(f)); err != nil {
+		return err
+	}
+	l.reclaimIfFull()
+	return nil
+}
+
+// beginDrop is the first half of drop. The second is not waited for where it is
+// about space.
+func (l *Log) beginDrop(f func()) (done <-chan error, err error) {
+	dropped, err := l.beginChange(f)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return dropped, nil
+	}
+	told := make(chan error, 1)
+	l.using.Go(func() {
+		err := <-dropped
+		told <- err
+		if err == nil {
+			l.reclaimIfFull()
+		}
+	})
+	return told, nil
+}
+
+func (l *Log) reclaimIfFull() {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if l.writable() != nil || l.room.check(l.committer.pending()) == nil {
+		return
+	}
+	l.books.begin()
+	l.books.remains.sweepAll(l.books.plan)
+	swept, err := l.carryOut(nil, 0)
+	if err == nil {
+		l.reclaim(swept)
+	}
+}
+
+func (l *Log) beginChange(f func()) (done <-chan error, err error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if err := l.writable(); err != nil {
-		return err
+		return nil, err
 	}
 	l.books.begin()
 	f()
-	err := l.carryOut(nil)
-	if err == nil && l.room.check(0) != nil {
-		l.reclaim()
-	}
-	return err
+	return l.carryOut(nil, 0)
 }
 
 // reclaim makes the store give back what was removed. It does so by itself when
-// there are appends, which a full disk refuses. One at a time, until Close.
-func (l *Log) reclaim() {
+// there are appends, which a full disk refuses, and soon with what lies in its
+// lowest level already. One at a time, until Close.
+func (l *Log) reclaim(swept <-chan error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed || !l.reclaiming.CompareAndSwap(false, true) {
@@ -104,45 +176,51 @@ func (l *Log) reclaim() {
 	}
 	l.using.Go(func() {
 		defer l.reclaiming.Store(false)
-		err := l.alarm.guard(func() error {
-			l.committer.bury() // or it would keep what the last moment had
-			return l.db.Compact(l.ctx, []byte{kindIndex}, []byte{kindRecord + 1}, false)
-		})
+		err := <-swept
+		if err == nil {
+			err = l.alarm.guard(l.compact)
+		}
 		if err != nil && l.ctx.Err() == nil {
 			l.o.Logger.Warn("log: no space given back", "dir", l.dir, "error", err)
 		}
 	})
 }
 
-// carryOut writes the plan and the batch that it is for, if there is one, and
-// then lets readers see it.
-func (l *Log) carryOut(b *registry.Batch) error {
-	p := l.books.finish()
-	if b == nil && p.idle() {
-		return nil
-	}
-	rows := l.db.NewBatch()
-	err := l.write(rows, p, b)
-	var disk *moment
-	if err == nil {
-		disk, err = l.committer.commit(rows)
-	}
-	if err != nil {
-		l.alarm.fail(err) // the books are ahead of the disk now
-		return uncertain(l.alarm.err.Load())
-	}
-	_ = rows.Close() // only gives memory back
-	l.show(p, b, disk)
-	return nil
+func (l *Log) compact() error {
+	l.committer.bury() // or it would keep what the last moment had
+	return l.db.Compact(l.ctx, []byte{kindDead}, []byte{kindRun + 1}, false)
 }
 
-// show makes readers see what was written.
-func (l *Log) show(p *plan, b *registry.Batch, disk *moment) {
+// carryOut sends the plan on its way, and the batch that it is for, if there is
+// one.
+func (l *Log) carryOut(b *registry.Batch, size int64) (done <-chan error, err error) {
+	x := &change{size: max(size, 1), plan: l.books.finish(), batch: b, done: make(chan error, 1)}
+	if b == nil && x.plan.idle() && l.committer.pending() == 0 {
+		x.done <- nil
+		return x.done, nil
+	}
+	x.rows = l.db.NewBatch()
+	if err := l.write(x.rows, x.plan, b); err != nil {
+		l.alarm.fail(err) // the books are ahead of the disk now
+		return nil, l.alarm.err.Load()
+	}
+	if err := l.committer.begin(x); err != nil {
+		return nil, err
+	}
+	return x.done, nil
+}
+
+// show makes readers see what is on the disk.
+func (l *Log) show(x *change) {
+	if x.plan == nil {
+		x.disk.release()
+		return
+	}
 	l.mu.Lock()
 	before := l.view.disk
-	l.view.disk = disk
-	l.view.apply(p)
-	if b != nil {
+	l.view.disk = x.disk
+	l.view.apply(x.plan)
+	if b := x.batch; b != nil {
 		for _, r := range b.Records {
 			l.keys.add(r.Seq)
 		}
@@ -150,7 +228,7 @@ func (l *Log) show(p *plan, b *registry.Batch, disk *moment) {
 	}
 	l.mu.Unlock()
 	before.release()
-	l.witness.note(l.epoch.ID, p.head)
+	l.witness.note(l.epoch.ID, x.plan.head)
 }
 
 // write puts all rows of a change into one batch of the store.
@@ -161,7 +239,7 @@ func (l *Log) write(rows *pebble.Batch, p *plan, b *registry.Batch) error {
 			errs = append(errs, err)
 		}
 	}
-	before := l.view.head
+	add(l.writeRemains(rows, p))
 	add(l.writeIndex(rows, p))
 	add(l.writeRecords(rows, p))
 	for s, seq := range p.marks {
@@ -173,7 +251,7 @@ func (l *Log) write(rows *pebble.Batch, p *plan, b *registry.Batch) error {
 	if len(p.merged) > 0 {
 		add(rows.Set(keyForgotten, numbersRow(uint64(p.forgotten)), nil))
 	}
-	if p.head != before {
+	if p.head != p.before {
 		add(rows.Set(keyHead, numbersRow(uint64(p.head), uint64(p.time)), nil))
 	}
 	if b != nil {
@@ -184,17 +262,10 @@ func (l *Log) write(rows *pebble.Batch, p *plan, b *registry.Batch) error {
 
 // writeIndex and writeRecords go through the rows in about the order of their
 // keys, each on its own, which the store's tables in memory reward. They rely on
-// each row having been written once, and leave out what a later message of the
-// batch has replaced already.
+// each row having been written once.
 func (l *Log) writeIndex(rows *pebble.Batch, p *plan) error {
-	if err := l.removeRows(rows, p, kindIndex); err != nil {
-		return err
-	}
 	var key [9]byte
 	for _, x := range p.added {
-		if x.gone {
-			continue
-		}
 		l.batch = appendIndex(l.batch[:0], x)
 		if err := rows.Set(seqKey(key[:], kindIndex, x.seq), l.batch, nil); err != nil {
 			return err
@@ -203,39 +274,74 @@ func (l *Log) writeIndex(rows *pebble.Batch, p *plan) error {
 	return nil
 }
 
-func (l *Log) writeRecords(rows *pebble.Batch, p *plan) error {
-	if err := l.removeRows(rows, p, kindRecord); err != nil {
-		return err
-	}
-	var key [9]byte
-	for i, x := range p.added {
-		if x.gone {
-			continue
-		}
-		l.batch = appendRecord(l.batch[:0], p.records[i])
-		if err := rows.Set(seqKey(key[:], kindRecord, x.seq), l.batch, nil); err != nil {
-			return err
+// writeRemains notes what has gone, and removes what is not to remain.
+func (l *Log) writeRemains(rows *pebble.Batch, p *plan) error {
+	var errs []error
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
-	return nil
-}
-
-func (l *Log) removeRows(rows *pebble.Batch, p *plan, kind byte) error {
-	var key [9]byte
 	for _, x := range p.removed {
-		if x.seq > l.view.head {
-			continue
+		if x.old {
+			add(rows.SingleDelete(seqKey(nil, kindIndex, x.seq), nil))
+			add(rows.SingleDelete(x.row(nil), nil))
 		}
-		if err := rows.SingleDelete(seqKey(key[:], kind, x.seq), nil); err != nil {
+	}
+	for _, s := range p.sweeps {
+		add(s.write(rows))
+	}
+	for _, n := range p.notes {
+		key, row := deadRow(n)
+		add(rows.Set(key, row, nil))
+	}
+	return errors.Join(errs...)
+}
+
+// grouping goes through messages in about the order of their rows.
+type grouping struct {
+	first [groups]int32 // of each group, counted from 1; 0 is none
+	next  []int32       // behind each message, likewise
+}
+
+// of hands over their indexes.
+func (o *grouping) of(stubs []*stub) iter.Seq[int] {
+	clear(o.first[:])
+	o.next = slices.Grow(o.next[:0], len(stubs))[:len(stubs)]
+	for i, x := range slices.Backward(stubs) {
+		first := &o.first[x.stream.Own.group]
+		o.next[i], *first = *first, int32(i)+1
+	}
+	return func(yield func(int) bool) {
+		for _, at := range o.first {
+			for ; at > 0; at = o.next[at-1] {
+				if !yield(int(at) - 1) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sort puts messages of one window, which are in log order, in that of their rows.
+func (o *grouping) sort(stubs []*stub) []*stub {
+	sorted := make([]*stub, 0, len(stubs))
+	for i := range o.of(stubs) {
+		sorted = append(sorted, stubs[i])
+	}
+	return sorted
+}
+
+func (l *Log) writeRecords(rows *pebble.Batch, p *plan) error {
+	var key [16]byte
+	for i := range l.order.of(p.added) {
+		l.batch = appendRecord(l.batch[:0], p.records[i])
+		if err := rows.Set(p.added[i].row(key[:]), l.batch, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// trimEvery is how many keys are forgotten before their rows are removed, all
-// of them with one row.
-const trimEvery = 1 << 16
 
 // writeState writes what a batch has besides messages.
 func (l *Log) writeState(rows *pebble.Batch, b *registry.Batch) error {
@@ -270,39 +376,55 @@ func (l *Log) writeKeys(rows *pebble.Batch, b *registry.Batch) error {
 		for _, r := range b.Records {
 			l.batch = appendKey(l.batch, r)
 		}
-		if err := rows.Set(seqKey(from[:], kindKeys, b.Records[0].Seq), l.batch, nil); err != nil {
+		first := b.Records[0].Seq
+		if err := rows.Set(seqKey(from[:], kindKeys, first), l.batch, nil); err != nil {
 			return err
 		}
+		l.keyRows.add(first)
 	}
-	if b.KeyFloor <= l.keys.floor {
+	if b.KeyFloor <= l.keyRows.floor {
 		return nil
 	}
 	if err := rows.Set(keyFloor, numbersRow(uint64(b.KeyFloor)), nil); err != nil {
 		return err
 	}
-	if b.KeyFloor < l.trimmed+trimEvery {
+	first, end := l.keyRows.forget(b.KeyFloor)
+	if first == end {
 		return nil
 	}
-	end, err := l.rowOfKey(b.KeyFloor)
-	if err != nil || end <= l.trimmed {
-		return err
-	}
-	if err := rows.DeleteRange(seqKey(from[:], kindKeys, l.trimmed), seqKey(to[:], kindKeys, end), nil); err != nil {
-		return err
-	}
-	l.trimmed = end
-	return nil
+	return rows.DeleteRange(seqKey(from[:], kindKeys, first), seqKey(to[:], kindKeys, end), nil)
 }
 
-// rowOfKey finds where the row begins in which a seq's key is or would be.
-func (l *Log) rowOfKey(seq protocol.Seq) (protocol.Seq, error) {
-	it, err := l.view.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{kindKeys}, UpperBound: []byte{kindKeys + 1}})
-	if err != nil {
-		return 0, err
+// keyRows is what the writer knows of the rows of keys.
+type keyRows struct {
+	floor  protocol.Seq   // as of the newest change
+	from   protocol.Seq   // before this all rows have been removed
+	starts []protocol.Seq // where some rows begin, at least startEvery apart
+}
+
+const (
+	// trimEvery is how many keys are forgotten before their rows are removed, all
+	// of them with one row.
+	trimEvery  = 1 << 16
+	startEvery = 1 << 12
+)
+
+// add is told of a row behind all others.
+func (k *keyRows) add(first protocol.Seq) {
+	if n := len(k.starts); n == 0 || first >= k.starts[n-1]+startEvery {
+		k.starts = append(k.starts, first)
 	}
-	var first protocol.Seq
-	if it.SeekLT(seqKey(nil, kindKeys, seq+1)) {
-		first, err = cutSeqKey(it.Key())
+}
+
+// forget raises the floor, and tells from where to where rows are to be removed.
+// Of these all keys are forgotten.
+func (k *keyRows) forget(floor protocol.Seq) (from, to protocol.Seq) {
+	k.floor = floor
+	n, _ := slices.BinarySearch(k.starts, floor+1)
+	if floor < k.from+trimEvery || n == 0 || k.starts[n-1] <= k.from {
+		return k.from, k.from
 	}
-	return first, errors.Join(err, it.Close())
+	from, k.from = k.from, k.starts[n-1]
+	k.starts = slices.Clone(k.starts[n-1:])
+	return from, k.from
 }

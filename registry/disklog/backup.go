@@ -61,5 +61,10 @@ func (l *Log) backup(f *folder) error {
 	if err := l.alarm.guard(func() error { return l.db.Checkpoint(f.path(dirStore), pebble.WithFlushedWAL()) }); err != nil {
 		return l.damaged(err)
 	}
+	// Who checks the backup, as root perhaps, would make this and own it, and the
+	// registry that is to serve from it could not take the folder.
+	if err := f.write(f.fs.PathJoin(dirStore, "LOCK"), nil); err != nil {
+		return err
+	}
 	return f.keepPrivate()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,6 +45,31 @@ func TestABackupIsTheLogOfItsMoment(t *testing.T) {
 	do(t, b, w, 10)
 	closeLog(t, b)
 	require.Equal(t, epoch, openLog(t, filepath.Join(dir, "backup"), o).Epoch(), "a new epoch is taken once")
+}
+
+// A file that a check leaves behind belongs to who checks, and another user's
+// registry cannot serve from the backup any more.
+func TestACheckLeavesNothingInABackup(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, filepath.Join(dir, "log"), disklog.Options{})
+	do(t, l, newWork(1), 20)
+	backup := filepath.Join(dir, "backup")
+	require.NoError(t, l.Backup(backup))
+	before := names(t, backup)
+	r, err := disklog.Check(backup, disklog.Options{})
+	require.NoError(t, err)
+	require.Empty(t, r.Faults)
+	require.Equal(t, before, names(t, backup))
+}
+
+// names lists all that is below a folder.
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		list = append(list, path)
+		return err
+	}))
+	return list
 }
 
 func TestABackupWhileOthersWrite(t *testing.T) {

@@ -2,6 +2,7 @@ package disklog_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,16 +84,60 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// An operation is one record of 128 bytes, made and begun, with up to depth
+// batches on their way.
+func BenchmarkBegin(b *testing.B) {
+	for _, size := range []int{1, 16, 64, 256} {
+		for _, depth := range []int{1, 2, 4} {
+			b.Run(fmt.Sprintf("batch=%d/depth=%d", size, depth), func(b *testing.B) {
+				l := openLog(b, b.TempDir(), disklog.Options{Retention: registry.Retention{Messages: 1000}})
+				f := newFeeder(100, 128)
+				begun := make([]<-chan error, depth) // a ring
+				settle := func(i int) {
+					if begun[i] != nil {
+						if err := <-begun[i]; err != nil {
+							b.Fatal(err)
+						}
+					}
+					begun[i] = nil
+				}
+				b.ReportAllocs()
+				for n, i := 0, 0; b.Loop(); n++ {
+					if n%size > 0 {
+						continue
+					}
+					settle(i)
+					batch := *f.next(size)
+					batch.Records = slices.Clone(batch.Records)
+					var err error
+					if begun[i], err = l.Begin(&batch); err != nil {
+						b.Fatal(err)
+					}
+					i = (i + 1) % depth
+				}
+				for i := range begun {
+					settle(i)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			})
+		}
+	}
+}
+
 func readAll(b *testing.B, l *disklog.Log, f *feeder, sel *registry.Selection) {
 	page := registry.Page{MaxRecords: 256, MaxBytes: 32 << 10}
 	b.ReportAllocs()
-	read := 0
+	read, rounds := 0, 0
 	for at := protocol.Seq(0); b.Loop(); read-- {
 		if read > 0 {
 			continue
 		}
 		if at >= f.seq {
 			at = 0
+			if protocol.IsExact(sel.Pattern) && sel.Direct == 0 {
+				rounds++ // to a topic that is not in the store's cache
+				sel = &registry.Selection{Pattern: f.topics[rounds%len(f.topics)]}
+			}
 		}
 		if err := l.Read(sel, at, f.seq, &page); err != nil {
 			b.Fatal(err)

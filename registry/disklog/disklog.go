@@ -79,15 +79,23 @@ type Log struct {
 
 	copying sync.Mutex // held by Backup
 
-	// One change at a time. The writer alone changes the view, so it also reads it
-	// without the lock of readers.
-	writing   sync.Mutex
-	books     books
+	// One change begins at a time: what the writer has.
+	writing  sync.Mutex
+	books    books
+	identity identity
+	keyRows  keyRows
+	batch    []byte // reused for rows
+	order    grouping
+
+	// While the log is opened: the dead whose rows remain.
+	graves graveyard
+	dead   []*stub
+
+	// Changes end one at a time too, and are shown: see show.
 	committer *committer
 	witness   *witness
-	identity  identity
-	trimmed   protocol.Seq // up to here rows of keys have been removed
-	batch     []byte       // reused for rows
+
+	helpers chan struct{} // a token for each goroutine that helps a reader
 
 	mu      sync.RWMutex
 	closed  bool
@@ -101,7 +109,7 @@ type Log struct {
 	reclaiming atomic.Bool
 }
 
-var _ registry.Log = (*Log)(nil)
+var _ registry.PipelinedLog = (*Log)(nil)
 
 // Open opens the log in a folder. One that is not there or is empty is made.
 //
@@ -121,7 +129,10 @@ func Open(dir string, opts Options) (*Log, error) {
 // open takes the folder and opens the store.
 func open(dir string, o Options) (*Log, error) {
 	dir = o.FS.PathJoin(dir) // without a slash behind it
-	l := &Log{dir: dir, o: o, room: newRoom(o.FS, dir, o.Reserve), alarm: newAlarm(dir, o.Logger), view: newView()}
+	l := &Log{
+		dir: dir, o: o, room: newRoom(o.FS, dir, o.Reserve), alarm: newAlarm(dir, o.Logger),
+		helpers: make(chan struct{}, helpers), view: newView(),
+	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	folder, err := openFolder(&stopFS{l.room.fs, l.alarm}, dir, true)
 	if err != nil {
@@ -132,7 +143,7 @@ func open(dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(err, folder.close())
 	}
-	l.committer = newCommitter(l.db, l.alarm)
+	l.committer = newCommitter(l.db, l.alarm, l.show)
 	l.view.disk = l.committer.moment()
 	return l, nil
 }
@@ -171,34 +182,35 @@ func (l *Log) begin() error {
 		return err
 	}
 	l.witness = w
-	if l.folder.fresh {
+	if l.folder.fresh || l.folder.old {
 		if err := l.folder.setFormat(""); err != nil {
 			return err
 		}
 	}
-	l.books.open(l.o.Retention, &l.view)
+	l.books.open(l.o.Retention, &l.view, l.dead)
+	l.graves, l.dead = nil, nil
 	l.books.trim()
-	return l.carryOut(nil)
+	return wait(l.carryOut(nil, 0))
 }
 
 // chooseEpoch begins a new one in a new log, in a restored one, and in one that
 // has lost acknowledged messages.
 func (l *Log) chooseEpoch() error {
 	noted := l.folder.readWitness(l.epoch.ID)
-	lost := noted > l.view.head
+	lost := noted > l.view.Head
 	restored := l.folder.has(fileRestored)
 	if l.epoch.ID != 0 && !lost && !restored {
 		return nil
 	}
 	if l.epoch.ID != 0 {
-		l.o.Logger.Warn("log begins a new epoch", "dir", l.dir, "restored", restored, "lost", lost, "head", l.view.head, "was", noted)
+		l.o.Logger.Warn("log begins a new epoch", "dir", l.dir, "restored", restored, "lost", lost, "head", l.view.Head, "was", noted)
 	}
 	b := l.db.NewBatch()
 	l.epoch = newEpoch(l.o.Now())
-	l.view.head = max(l.view.head, noted) // no seq comes twice
+	l.view.Head = max(l.view.Head, noted) // no seq comes twice
 	err := errors.Join(
 		b.Set(keyEpoch, numbersRow(uint64(l.epoch.ID), l.epoch.Born), nil),
-		b.Set(keyHead, numbersRow(uint64(l.view.head), uint64(l.view.time)), nil),
+		b.Set(keyHead, numbersRow(uint64(l.view.Head), uint64(l.view.Time)), nil),
 	)
 	if err == nil {
 		err = l.committer.set(b)
@@ -222,17 +234,14 @@ func (l *Log) Epoch() protocol.Epoch { return l.epoch }
 func (l *Log) Head() (protocol.Seq, protocol.Time) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.view.head, l.view.time
+	return l.view.Head, l.view.Time
 }
 
 // Topic implements registry.Log.
 func (l *Log) Topic(topic string) registry.TopicStats {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if s := l.view.topics[topic]; s != nil {
-		return s.stats()
-	}
-	return registry.TopicStats{Topic: topic}
+	return l.view.TopicStats(topic)
 }
 
 // Topics implements registry.Log.
@@ -242,29 +251,20 @@ func (l *Log) Topics(after string, limit int) ([]registry.TopicStats, error) {
 	if l.closed {
 		return nil, protocol.ErrClosed
 	}
-	var page []registry.TopicStats
-	names := &l.view.names
-	for p := names.behind(after); len(page) < limit || limit <= 0; p = names.next(p) {
-		s, ok := names.at(p)
-		if !ok {
-			break
-		}
-		if s.stubs.n > 0 {
-			page = append(page, s.stats())
-		}
-	}
-	return page, nil
+	return l.view.TopicsPage(after, limit), nil
 }
 
 // Stats implements registry.Log.
 func (l *Log) Stats() registry.LogStats {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return registry.LogStats{Topics: l.view.filled, Messages: l.view.all.n, Bytes: l.view.bytes, Keys: l.keys.n}
+	s := l.view.Stats()
+	s.Keys = l.keys.n
+	return s
 }
 
-// Close implements registry.Log. It waits for calls under way. After a
-// FailedError the folder stays taken until the process ends.
+// Close implements registry.Log. It waits for calls under way, and for batches on
+// their way. After a FailedError the folder stays taken until the process ends.
 func (l *Log) Close() error {
 	var err error
 	l.closing.Do(func() {
@@ -285,9 +285,14 @@ func (l *Log) Close() error {
 }
 
 func (l *Log) release() error {
+	if failed := l.committer.close(); failed != nil {
+		return failed
+	}
 	l.view.disk.release()
-	l.committer.close()
-	err := l.alarm.guard(l.db.Close)
+	err := l.alarm.guard(func() error {
+		l.committer.bury()
+		return l.db.Close()
+	})
 	if l.witness != nil {
 		err = errors.Join(err, l.witness.file.Sync(), l.witness.file.Close())
 	}

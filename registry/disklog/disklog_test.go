@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotgo/pilotgo/internal/testenv"
 	"github.com/pilotgo/pilotgo/registry"
 	"github.com/pilotgo/pilotgo/registry/disklog"
 	"github.com/pilotgo/pilotgo/registry/logtest"
@@ -25,6 +26,7 @@ func suite(dir func(*testing.T) string, opts func(*testing.T) disklog.Options) l
 		return l
 	}
 	return logtest.Suite{
+		Seeds: testenv.Raced[uint64](8, 2),
 		New: func(t *testing.T, keep registry.Retention) registry.Log {
 			p := place{dir(t), opts(t)}
 			p.opts.Retention = keep
@@ -43,10 +45,16 @@ func TestLog(t *testing.T) {
 	logtest.Run(t, suite((*testing.T).TempDir, func(*testing.T) disklog.Options { return disklog.Options{} }))
 }
 
-// Every read goes to the disk.
+// Every read goes to the disk, which syncs when a test lets it.
 func TestLogWithoutMemory(t *testing.T) {
-	logtest.Run(t, suite(
+	var disk *breaker
+	s := suite(
 		func(*testing.T) string { return "log" },
-		func(*testing.T) disklog.Options { return disklog.Options{FS: vfs.NewMem(), Recent: -1} },
-	))
+		func(*testing.T) disklog.Options {
+			disk = &breaker{name: ".log", kinds: syncs}
+			return disklog.Options{FS: breakableFS(vfs.NewMem(), disk), Recent: -1}
+		},
+	)
+	s.Hold = func(*testing.T, registry.Log) func() { return disk.hold() }
+	logtest.Run(t, s)
 }

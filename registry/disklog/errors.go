@@ -91,7 +91,8 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 
 // FailedError says that the disk refused a write after which it cannot be told
 // what is stored. The log goes on serving reads, and takes nothing more until
-// the process has ended and the folder is opened anew.
+// the process has ended and the folder is opened anew. It is a
+// protocol.ErrDraining, which sends clients to the registry that does so.
 type FailedError struct {
 	Dir string
 	Err error
@@ -107,8 +108,29 @@ func (e *FailedError) Hint() string {
 	return "mend the disk and restart the registry; what was acknowledged is safe"
 }
 
-// Unwrap is the disk's error.
-func (e *FailedError) Unwrap() error { return e.Err }
+// Unwrap is what clients are told, and the disk's error.
+func (e *FailedError) Unwrap() []error { return []error{protocol.ErrDraining, e.Err} }
+
+// FullError says that there is too little space for a batch, of which nothing is
+// stored. It is a protocol.ErrStorageFull that does not name the folder: clients
+// are told that one.
+type FullError struct {
+	Dir string
+	Err error
+}
+
+// Error implements error.
+func (e *FullError) Error() string { return fmt.Sprintf("no space for log %s: %v", e.Dir, e.Err) }
+
+// Hint says what to do.
+func (e *FullError) Hint() string {
+	return "make room on that disk; publishes go on by themselves then"
+}
+
+// Unwrap is what clients are told, and what was found.
+func (e *FullError) Unwrap() []error {
+	return []error{protocol.Errorf(protocol.ErrStorageFull, "no space for the log"), e.Err}
+}
 
 // damaged makes a DamagedError of what the store says about damage.
 func (l *Log) damaged(err error) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/pilotgo/pilotgo/internal/retained"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 )
@@ -27,8 +28,10 @@ type line struct {
 	End     *endLine     `json:"end,omitempty"` // the last
 }
 
+const exportFormat = 1
+
 type logLine struct {
-	Format    int           `json:"format"`
+	Format    int           `json:"format"` // of the export
 	Epoch     string        `json:"epoch"`
 	Born      uint64        `json:"born"`
 	Head      protocol.Seq  `json:"head"`
@@ -111,7 +114,7 @@ type exporter struct {
 	disk pebble.Reader
 	enc  *json.Encoder
 	n    int
-	fail error // of the writer
+	fail error // to be told as it is
 }
 
 func (e *exporter) put(l line) error {
@@ -138,7 +141,7 @@ func (e *exporter) all() error {
 		err = e.l.loadState(e.disk, registry.State{Fence: e.fence, Entry: e.entry, Key: e.key})
 	}
 	if err == nil {
-		err = e.each(kindRecord, e.message)
+		err = e.messages()
 	}
 	if err == nil {
 		err = e.put(line{End: &endLine{e.n}})
@@ -153,8 +156,8 @@ func (e *exporter) head() (*logLine, error) {
 		return nil, err
 	}
 	return &logLine{
-		Format: Format, Epoch: e.l.epoch.ID.String(), Born: e.l.epoch.Born,
-		Head: at.view.head, Time: at.view.time, Floor: at.keys.floor, Forgotten: at.view.forgotten,
+		Format: exportFormat, Epoch: e.l.epoch.ID.String(), Born: e.l.epoch.Born,
+		Head: at.view.Head, Time: at.view.Time, Floor: at.keys.floor, Forgotten: at.view.Forgotten,
 	}, nil
 }
 
@@ -163,7 +166,7 @@ func (e *exporter) mark(key, row []byte) error {
 	if err != nil {
 		return err
 	}
-	return e.put(line{Mark: &markLine{Topic: s.topic, To: s.to, Seq: s.evicted}})
+	return e.put(line{Mark: &markLine{Topic: s.Topic, To: s.To, Seq: s.Evicted}})
 }
 
 func (e *exporter) fence(f registry.FenceEntry) error {
@@ -178,15 +181,54 @@ func (e *exporter) key(k registry.KeyEntry) error {
 	return e.put(line{Key: &keyLine{k.Sender, k.Key, k.Seq, k.Time, k.Digest[:]}})
 }
 
-func (e *exporter) message(key, row []byte) error {
-	seq, err := cutSeqKey(key)
-	if err != nil {
+// messages puts them in log order, which is that of their places.
+func (e *exporter) messages() error {
+	graves := make(graveyard)
+	if err := e.each(kindDead, graves.load); err != nil {
 		return err
 	}
-	r, err := parseRecord(row, seq, "")
-	if err != nil {
+	var some []*stub
+	size := 0
+	err := e.each(kindIndex, func(key, row []byte) error {
+		seq, err := cutSeqKey(key)
+		if err != nil || graves.has(seq) {
+			return err
+		}
+		x, err := parseIndex(row, seq, detached)
+		if err != nil {
+			return err
+		}
+		some, size = append(some, x), size+int(x.size)
+		if len(some) < window && size < exportBytes {
+			return nil
+		}
+		e.fail = e.some(some)
+		some, size = some[:0], 0
+		return e.fail
+	})
+	if err == nil && len(some) > 0 {
+		err = e.some(some)
+	}
+	return err
+}
+
+// exportBytes of payload are in memory at once, or one message.
+const exportBytes = 1 << 20
+
+func (e *exporter) some(stubs []*stub) error {
+	records := make([]*registry.Record, len(stubs))
+	if err := e.l.fetchPart(stubs, records, e.disk); err != nil {
 		return err
 	}
+	for _, r := range records {
+		if err := e.message(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) message(r *registry.Record) error {
 	e.n++
 	m := &messageLine{
 		Seq: r.Seq, Time: r.Time, Sender: r.Sender, Origin: r.Origin, To: r.To, Topic: r.Topic,
@@ -321,8 +363,8 @@ func (i *importer) take(x *line) error {
 }
 
 func (i *importer) takeHead(h *logLine) error {
-	if h.Format != Format {
-		return fmt.Errorf("format %d, and this program knows %d", h.Format, Format)
+	if h.Format != exportFormat {
+		return fmt.Errorf("format %d, and this program knows %d", h.Format, exportFormat)
 	}
 	i.head = h
 	return errors.Join(
@@ -369,10 +411,10 @@ func (i *importer) takeMessage(m *messageLine) error {
 	i.n++
 	x := &stub{
 		seq: r.Seq, time: r.Time, stream: newStream(r.Topic, r.To), slot: r.Slot, sender: r.Sender,
-		size: uint32(len(r.Payload)), charge: chargeOf(r),
+		size: uint32(len(r.Payload)), charge: uint32(retained.Charge(r)),
 	}
 	return errors.Join(
-		i.set(seqKey(nil, kindRecord, r.Seq), appendRecord(nil, r)),
+		i.set(x.row(nil), appendRecord(nil, r)),
 		i.set(seqKey(nil, kindIndex, r.Seq), appendIndex(nil, x)),
 	)
 }

@@ -3,6 +3,7 @@ package disklog_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -23,6 +24,18 @@ type breaker struct {
 	name   string
 	kinds  []errorfs.OpKind
 	err    error
+	gate   sync.RWMutex // locked: they wait
+}
+
+var (
+	writes = []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt}
+	syncs  = []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
+)
+
+// hold makes the operations wait until release is called.
+func (b *breaker) hold() (release func()) {
+	b.gate.Lock()
+	return b.gate.Unlock
 }
 
 // breakable is a disk on which each file is a new one, so that none of the
@@ -41,10 +54,12 @@ func (f breakable) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.
 func (b *breaker) String() string { return "breaker" }
 
 func (b *breaker) MaybeError(op errorfs.Op) error {
-	if !b.broken.Load() || !strings.Contains(op.Path, b.name) {
+	if !strings.Contains(op.Path, b.name) || !slices.Contains(b.kinds, op.Kind) {
 		return nil
 	}
-	if slices.Contains(b.kinds, op.Kind) {
+	b.gate.RLock()
+	defer b.gate.RUnlock()
+	if b.broken.Load() {
 		return b.err
 	}
 	return nil
@@ -53,8 +68,6 @@ func (b *breaker) MaybeError(op errorfs.Op) error {
 // A disk that refuses to write ends the log's life in this process. What it had
 // acknowledged is read on, and is there at the next start.
 func TestADiskThatRefusesToWrite(t *testing.T) {
-	writes := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileWriteAt}
-	syncs := []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
 	for _, test := range []struct {
 		name, file string
 		kinds      []errorfs.OpKind
@@ -129,7 +142,7 @@ func untilRefused(t *testing.T, l *disklog.Log, m *memlog.Log, w *work) (before 
 
 // When the outcome cannot be told, those who wait are told so.
 func TestARefusedSyncIsAnUnknownOutcome(t *testing.T) {
-	b := &breaker{name: ".log", kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}, err: syscall.EIO}
+	b := &breaker{name: ".log", kinds: syncs, err: syscall.EIO}
 	l, err := disklog.Open("log", disklog.Options{FS: breakableFS(vfs.NewMem(), b)})
 	require.NoError(t, err)
 	w := newWork(1)

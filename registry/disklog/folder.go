@@ -43,6 +43,7 @@ type folder struct {
 	dir   string
 	lock  *pebble.Lock
 	fresh bool // the log is not complete yet
+	old   bool // of an older format
 }
 
 func (f *folder) path(name string) string { return f.fs.PathJoin(f.dir, name) }
@@ -145,7 +146,7 @@ func (f *folder) checkFormat(create bool) error {
 	case fresh && !create:
 		return &ForeignError{f.dir, "its making was not finished"}
 	}
-	f.fresh = fresh
+	f.fresh, f.old = fresh, format < Format
 	return nil
 }
 

@@ -85,11 +85,11 @@ func TestForeignFoldersAreLeftAlone(t *testing.T) {
 func TestNewerFormatsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	closeLog(t, openLog(t, dir, disklog.Options{}))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("pilotgo registry log, format 2\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("pilotgo registry log, format 3\n"), 0o600))
 	_, err := disklog.Open(dir, disklog.Options{})
 	var newer *disklog.NewerFormatError
 	require.ErrorAs(t, err, &newer)
-	require.Equal(t, 2, newer.Have)
+	require.Equal(t, 3, newer.Have)
 	require.Contains(t, newer.Hint(), "upgrade")
 }
 
@@ -186,6 +186,46 @@ func spoil(t *testing.T, name string, at int) {
 	require.NoError(t, os.WriteFile(name, b, 0o600))
 }
 
+// lastLog is the newest file of the store's log, and where its records end: zeros
+// are set aside behind them.
+func lastLog(t *testing.T, dir string) (name string, end int) {
+	t.Helper()
+	logs := files(t, dir, "*.log")
+	name = logs[len(logs)-1]
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return name, len(bytes.TrimRight(b, "\x00"))
+}
+
+// The store's log is longer than its records, where the system can do that: a sync
+// has no new length to write.
+func TestTheStoresLogHasItsLengthAhead(t *testing.T) {
+	testenv.Need(t, "linux", runtime.GOOS == "linux", "elsewhere a file gets no length ahead")
+	dir := t.TempDir()
+	l := openLog(t, dir, disklog.Options{})
+	f := newFeeder(1, 100)
+	size := func() int64 {
+		info, err := os.Stat(files(t, dir, "*.log")[0])
+		require.NoError(t, err)
+		return info.Size()
+	}
+	require.NoError(t, l.Append(f.next(1)))
+	before := size()
+	require.Greater(t, before, int64(1<<20))
+	require.Less(t, before, int64(2<<20))
+	for range 20 {
+		require.NoError(t, l.Append(f.next(10)))
+	}
+	require.Equal(t, before, size())
+
+	// What a crash leaves: the records, and zeros behind them.
+	crashed := filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.CopyFS(crashed, os.DirFS(dir)))
+	again := openLog(t, crashed, disklog.Options{})
+	require.Equal(t, seqOf(l), seqOf(again))
+	require.Equal(t, l.Epoch(), again.Epoch())
+}
+
 // written makes a log, closed without a flush or with.
 func written(t *testing.T, flushed bool) (dir string, head protocol.Seq) {
 	t.Helper()
@@ -207,11 +247,9 @@ func TestDamageIsToldApart(t *testing.T) {
 	var damaged *disklog.DamagedError
 	t.Run("in the middle of the store's log", func(t *testing.T) {
 		dir, _ := written(t, false)
-		logs := files(t, dir, "*.log")
-		info, err := os.Stat(logs[len(logs)-1])
-		require.NoError(t, err)
-		spoil(t, logs[len(logs)-1], int(info.Size()/2))
-		_, err = disklog.Open(dir, disklog.Options{})
+		last, end := lastLog(t, dir)
+		spoil(t, last, end/2)
+		_, err := disklog.Open(dir, disklog.Options{})
 		require.ErrorAs(t, err, &damaged)
 		require.Contains(t, damaged.Hint(), "newest backup")
 		_, err = disklog.Check(dir, disklog.Options{})
@@ -221,10 +259,8 @@ func TestDamageIsToldApart(t *testing.T) {
 		dir, head := written(t, false)
 		before, err := disklog.Check(dir, disklog.Options{})
 		require.NoError(t, err)
-		logs := files(t, dir, "*.log")
-		info, err := os.Stat(logs[len(logs)-1])
-		require.NoError(t, err)
-		require.NoError(t, os.Truncate(logs[len(logs)-1], info.Size()/2))
+		last, end := lastLog(t, dir)
+		require.NoError(t, os.Truncate(last, int64(end/2)))
 		l := openLog(t, dir, disklog.Options{})
 		require.NotEqual(t, before.Epoch.ID, l.Epoch().ID)
 		require.Equal(t, head, seqOf(l))
@@ -232,7 +268,7 @@ func TestDamageIsToldApart(t *testing.T) {
 		require.Greater(t, l.Stats().Messages, 100)
 	})
 	t.Run("the store's log is gone", func(t *testing.T) {
-		dir, head := written(t, false)
+		dir, _ := written(t, false)
 		before, err := disklog.Check(dir, disklog.Options{})
 		require.NoError(t, err)
 		for _, name := range files(t, dir, "*.log") {
@@ -240,7 +276,6 @@ func TestDamageIsToldApart(t *testing.T) {
 		}
 		l := openLog(t, dir, disklog.Options{})
 		require.NotEqual(t, before.Epoch.ID, l.Epoch().ID)
-		_ = head
 	})
 	t.Run("a table", func(t *testing.T) {
 		dir, head := written(t, true)

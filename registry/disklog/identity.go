@@ -16,7 +16,7 @@ type identity struct {
 }
 
 func identityRow(id identity) []byte {
-	b := append([]byte{Format}, id.key.Seed()...)
+	b := append([]byte{rowFormat}, id.key.Seed()...)
 	for _, s := range id.chain {
 		b = append(b, s.Old...)
 		b = append(b, s.New...)
@@ -97,8 +97,5 @@ func (l *Log) set(f func(rows *pebble.Batch) error) error {
 	if err := f(rows); err != nil {
 		return err
 	}
-	if err := l.committer.set(rows); err != nil {
-		return uncertain(err)
-	}
-	return rows.Close()
+	return l.committer.set(rows)
 }

@@ -14,6 +14,7 @@ import (
 // load fills the view from the store, in the order of the kinds of rows.
 func (l *Log) load() error {
 	l.view.recent.limit = l.o.Recent
+	l.graves = make(graveyard)
 	disk := l.view.disk
 	if err := l.loadMeta(disk); err != nil {
 		return err
@@ -25,6 +26,7 @@ func (l *Log) load() error {
 	}{
 		{"mark of a topic", kindTopic, l.loadMark},
 		{"mark of a node's messages", kindDirect, l.loadMark},
+		{"dead messages", kindDead, l.graves.load},
 		{"message's place", kindIndex, l.loadStub},
 		{"keys", kindKeys, l.loadKeys},
 	} {
@@ -32,8 +34,8 @@ func (l *Log) load() error {
 			return l.row(kind.name, err)
 		}
 	}
-	l.view.evicted = max(l.view.evicted, l.view.forgotten)
-	if n := l.view.all.n; n > 0 && l.view.all.last().seq > l.view.head {
+	l.view.Evicted = max(l.view.Evicted, l.view.Forgotten)
+	if n := l.view.All.Len(); n > 0 && l.view.All.Last().seq > l.view.Head {
 		return l.row("head", fmt.Errorf("%w: there are messages behind it", errRow))
 	}
 	return nil
@@ -85,9 +87,9 @@ func (l *Log) loadMeta(disk pebble.Reader) error {
 		return err
 	}))
 	l.epoch.ID = protocol.EpochID(epoch)
-	l.view.head, l.view.time = protocol.Seq(head), protocol.Time(at)
-	l.view.forgotten = protocol.Seq(forgotten)
-	l.keys.floor = protocol.Seq(floor)
+	l.view.Head, l.view.Time = protocol.Seq(head), protocol.Time(at)
+	l.view.Forgotten = protocol.Seq(forgotten)
+	l.keys.floor, l.keyRows.floor = protocol.Seq(floor), protocol.Seq(floor)
 	return l.row("head of the log", err)
 }
 
@@ -96,7 +98,7 @@ func (l *Log) loadMark(key, row []byte) error {
 	if err != nil {
 		return err
 	}
-	l.view.enter(s)
+	l.view.Enter(s)
 	return nil
 }
 
@@ -113,7 +115,7 @@ func parseMark(key, row []byte) (*stream, error) {
 	var seq uint64
 	err := parseNumbers(row, &seq)
 	s := newStream(topic, to)
-	s.evicted = protocol.Seq(seq)
+	s.Evicted = protocol.Seq(seq)
 	return s, err
 }
 
@@ -121,6 +123,18 @@ func (l *Log) loadStub(key, row []byte) error {
 	seq, err := cutSeqKey(key)
 	if err != nil {
 		return err
+	}
+	if l.graves.has(seq) {
+		x, err := parseIndex(row, seq, detached)
+		if err != nil {
+			return err
+		}
+		if x.old {
+			return errRow // it would have been removed
+		}
+		x.gone = true
+		l.dead = append(l.dead, x)
+		return nil
 	}
 	x, err := parseIndex(row, seq, l.loadStream)
 	if err != nil {
@@ -130,20 +144,28 @@ func (l *Log) loadStub(key, row []byte) error {
 	return nil
 }
 
+// detached is for messages that nobody is to see.
+func detached(topic []byte, to protocol.NodeID) *stream { return newStream(string(topic), to) }
+
 func (l *Log) loadStream(topic []byte, to protocol.NodeID) *stream {
-	s := l.view.direct[to]
+	s := l.view.Direct[to]
 	if to == 0 {
-		s = l.view.topics[string(topic)]
+		s = l.view.Topics[string(topic)]
 	}
 	if s == nil {
 		s = newStream(string(topic), to)
-		s.evicted = l.view.forgotten
-		l.view.enter(s)
+		s.Evicted = l.view.Forgotten
+		l.view.Enter(s)
 	}
 	return s
 }
 
-func (l *Log) loadKeys(_, row []byte) error {
+func (l *Log) loadKeys(key, row []byte) error {
+	first, err := cutSeqKey(key)
+	if err != nil {
+		return err
+	}
+	l.keyRows.add(first)
 	return parseKeys(row, func(e registry.KeyEntry) error {
 		l.keys.add(e.Seq)
 		return nil

@@ -1,11 +1,10 @@
 package disklog
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/pilotgo/pilotgo/protocol"
 )
 
 // ballastSize is what is set aside on the disk for the case that it fills
@@ -51,13 +50,13 @@ func (r *room) check(size int64) error {
 	}
 	usage, err := r.folder.fs.GetDiskUsage(r.folder.dir)
 	if err == nil && usage.AvailBytes < need {
-		return protocol.Errorf(protocol.ErrStorageFull, "%d MiB are left where %s is, and %d MiB are kept free", usage.AvailBytes>>20, r.folder.dir, need>>20)
+		return &FullError{r.folder.dir, fmt.Errorf("%d MiB are left on its disk, and %d MiB are kept free", usage.AvailBytes>>20, need>>20)}
 	}
 	if r.ballast.Load() {
 		return nil
 	}
 	if err := r.stow(); err != nil {
-		return protocol.Errorf(protocol.ErrStorageFull, "no space where %s is: %v", r.folder.dir, err)
+		return &FullError{r.folder.dir, err}
 	}
 	return nil
 }

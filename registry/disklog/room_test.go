@@ -26,8 +26,8 @@ type tightFS struct {
 	lies  bool             // about what is left, as where there is a quota
 }
 
-func newTightFS(avail int64) *tightFS {
-	return &tightFS{FS: vfs.NewMem(), avail: avail, taken: make(map[string]int64)}
+func newTightFS() *tightFS {
+	return &tightFS{FS: vfs.NewMem(), avail: 1 << 30, taken: make(map[string]int64)}
 }
 
 func (f *tightFS) set(avail int64) {
@@ -131,7 +131,7 @@ func refused(t *testing.T, l *disklog.Log, w *work) {
 }
 
 func TestAFullDiskRefusesAppendsAndReads(t *testing.T) {
-	fs := newTightFS(1 << 30)
+	fs := newTightFS()
 	o := disklog.Options{FS: fs, Retention: workKeep, Reserve: reserve, Recent: -1}
 	l, err := disklog.Open("log", o)
 	require.NoError(t, err)
@@ -141,6 +141,15 @@ func TestAFullDiskRefusesAppendsAndReads(t *testing.T) {
 	}
 	require.NoError(t, l.Ready())
 	fs.set(reserve - 1)
+
+	// Who is told knows where the log is only if they are the operator.
+	var full *disklog.FullError
+	require.ErrorAs(t, l.Ready(), &full)
+	require.Contains(t, full.Error(), full.Dir)
+	require.NotEmpty(t, full.Hint())
+	var told *protocol.Error
+	require.ErrorAs(t, l.Ready(), &told)
+	require.Equal(t, "no space for the log", told.Detail)
 	for range 3 {
 		require.ErrorIs(t, l.Ready(), protocol.ErrStorageFull)
 		refused(t, l, w)
@@ -161,7 +170,7 @@ func TestAFullDiskRefusesAppendsAndReads(t *testing.T) {
 
 // The disk fills between two looks at it, or there is less than it says.
 func TestTheBallastMakesWay(t *testing.T) {
-	fs := newTightFS(1 << 30)
+	fs := newTightFS()
 	o := disklog.Options{FS: fs, Retention: workKeep, Reserve: reserve, Recent: -1}
 	l, err := disklog.Open("log", o)
 	require.NoError(t, err)
@@ -188,9 +197,24 @@ func TestTheBallastMakesWay(t *testing.T) {
 
 // What is purged from a full disk makes room for what comes.
 func TestAPurgeMakesRoom(t *testing.T) {
+	for name, purge := range map[string]func(*disklog.Log, string, protocol.Seq) error{
+		"whole": (*disklog.Log).Purge,
+		"begun": func(l *disklog.Log, topic string, upTo protocol.Seq) error {
+			done, err := l.BeginPurge(topic, upTo)
+			require.NoError(t, err)
+			return <-done
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testPurgeMakesRoom(t, purge) })
+	}
+}
+
+func testPurgeMakesRoom(t *testing.T, purge func(*disklog.Log, string, protocol.Seq) error) {
 	const payload, records = 4096, 2000
-	fs := newTightFS(1 << 30)
-	l, err := disklog.Open("log", disklog.WithMemTable(disklog.Options{FS: fs, Reserve: reserve, Recent: -1, Retention: registry.Retention{Messages: -1}}, 1<<20))
+	fs := newTightFS()
+	// The purge fits into the table in memory. Tables that are written during it keep
+	// what readers of the moment before may read, and the store gives that back later.
+	l, err := disklog.Open("log", disklog.WithMemTable(disklog.Options{FS: fs, Reserve: reserve, Recent: -1, Retention: registry.Retention{Messages: -1}}, 2<<20))
 	require.NoError(t, err)
 	f := newFeeder(1, payload)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -202,10 +226,10 @@ func TestAPurgeMakesRoom(t *testing.T) {
 		require.NoError(t, l.Append(b))
 	}
 	before := fs.tables()
-	require.Greater(t, before, int64(payload*records/2))
+	require.Greater(t, before, int64(payload*records/4))
 	fs.set(0)
 	require.ErrorIs(t, l.Append(f.next(1)), protocol.ErrStorageFull)
-	require.NoError(t, l.Purge(f.topics[0], records-10))
+	require.NoError(t, purge(l, f.topics[0], records-10))
 	l.Wait()
 	closeLog(t, l) // ends the removing of files
 	require.Less(t, fs.tables(), before/4)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
@@ -13,18 +14,26 @@ import (
 // The first byte of a row's key; doc.go has the table.
 const (
 	kindMeta   = 'a'
+	kindDead   = 'd'
 	kindEntry  = 'e'
 	kindFence  = 'f'
 	kindIndex  = 'i'
 	kindKeys   = 'k'
-	kindRecord = 'm'
+	kindRecord = 'm' // of format 1
+	kindRun    = 'n'
 	kindTopic  = 't'
 	kindDirect = 'u'
 )
 
-// Format is the newest format of folders and rows that this package writes; it
-// reads all up to it.
-const Format = 1
+// Format is the format of folders that this package writes; it reads all up to
+// it.
+const Format = 2
+
+// What rows begin with. Only those of messages' places have had two formats.
+const (
+	rowFormat = 1
+	runFormat = 2 // its message is in a row of kindRun
+)
 
 var (
 	keyEpoch     = []byte("aepoch")
@@ -45,14 +54,69 @@ func cutSeqKey(key []byte) (protocol.Seq, error) {
 	return protocol.Seq(binary.BigEndian.Uint64(key[1:])), nil
 }
 
+// Messages are sorted by groups of streams within each window of the log. Who
+// reads one stream of many finds several of its messages in a block; who reads
+// all of them finds a page in few places; and a batch has but few places to go to.
+// Both numbers are part of the format.
+const (
+	window = 4096 // seqs
+	groups = 64
+)
+
+// runKey is the row of a message.
+func runKey(b []byte, seq protocol.Seq, group uint8) []byte {
+	b = append(seqKey(b, kindRun, seq&^(window-1)), group)
+	return binary.BigEndian.AppendUint16(b, uint16(seq&(window-1)))
+}
+
+func cutRunKey(key []byte) (protocol.Seq, error) {
+	r := reader{b: key[1:]}
+	first, _, behind := r.u64(), r.u8(), r.u16()
+	if err := r.end(); err != nil {
+		return 0, err
+	}
+	return protocol.Seq(first + uint64(behind)), nil
+}
+
+// A row of the dead tells which messages of a window have gone though their rows
+// are there. Its key has the first that it names; no other row names it.
+func deadRow(n note) (key, row []byte) {
+	key = binary.BigEndian.AppendUint16(seqKey(nil, kindDead, n.first), n.dead[0])
+	row = append(row, rowFormat)
+	for _, behind := range n.dead {
+		row = binary.BigEndian.AppendUint16(row, behind)
+	}
+	return key, row
+}
+
+func parseDead(key, row []byte) (n note, err error) {
+	k := reader{b: key[1:]}
+	n.first = protocol.Seq(k.u64())
+	named := k.u16()
+	if err := k.end(); err != nil || n.first%window != 0 {
+		return n, errRow
+	}
+	r, err := openRow(row)
+	if err != nil {
+		return n, err
+	}
+	for r.err == nil && len(r.b) > 0 {
+		n.dead = append(n.dead, r.u16())
+	}
+	if r.err != nil || len(n.dead) == 0 || n.dead[0] != named || slices.Max(n.dead) >= window {
+		return n, errRow
+	}
+	return n, nil
+}
+
 func fenceKey(topic string) []byte { return append([]byte{kindFence}, topic...) }
 
 // markKey is the row of a stream's mark.
 func markKey(s *stream) []byte {
-	if s.to != 0 {
-		return binary.BigEndian.AppendUint32([]byte{kindDirect}, uint32(s.to))
+	if s.To != 0 {
+		return binary.BigEndian.AppendUint32([]byte{kindDirect}, uint32(s.To))
 	}
-	return append([]byte{kindTopic}, s.topic...)
+	return append([]byte{kindTopic}, s.Topic...)
 }
 
 const maxTable = 255 // bytes of a table's name
@@ -95,6 +159,13 @@ func (r *reader) u8() uint8 {
 	return 0
 }
 
+func (r *reader) u16() uint16 {
+	if v := r.take(2); v != nil {
+		return binary.BigEndian.Uint16(v)
+	}
+	return 0
+}
+
 func (r *reader) u32() uint32 {
 	if v := r.take(4); v != nil {
 		return binary.BigEndian.Uint32(v)
@@ -130,8 +201,8 @@ func openRow(b []byte) (reader, error) {
 	switch {
 	case len(b) == 0:
 		return reader{}, errRow
-	case b[0] != Format:
-		return reader{}, fmt.Errorf("%w: format %d, and this program knows %d", errRow, b[0], Format)
+	case b[0] != rowFormat:
+		return reader{}, fmt.Errorf("%w: format %d, and this program knows %d", errRow, b[0], rowFormat)
 	}
 	return reader{b: b[1:]}, nil
 }
@@ -142,7 +213,7 @@ func appendShort[T string | []byte](b []byte, v T) []byte {
 
 // numbersRow is a row of a few numbers: an epoch, a head, a fence, a mark.
 func numbersRow(numbers ...uint64) []byte {
-	b := []byte{Format}
+	b := []byte{rowFormat}
 	for _, n := range numbers {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
@@ -163,7 +234,7 @@ func parseNumbers(row []byte, numbers ...*uint64) error {
 // appendRecord writes a message's row: what only the log needs, then the frame
 // that goes to readers, without its length and without the key.
 func appendRecord(b []byte, r *registry.Record) []byte {
-	b = append(b, Format)
+	b = append(b, rowFormat)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Epoch))
 	b = append(b, r.Digest[:]...)
 	b = appendShort(b, r.Slot)
@@ -201,24 +272,30 @@ func parseRecord(row []byte, seq protocol.Seq, topic string) (*registry.Record, 
 
 // appendIndex writes the row from which a stub is made at the next start.
 func appendIndex(b []byte, x *stub) []byte {
-	b = append(b, Format)
+	format := byte(runFormat)
+	if x.old {
+		format = rowFormat
+	}
+	b = append(b, format)
 	b = binary.BigEndian.AppendUint64(b, uint64(x.time))
 	b = binary.BigEndian.AppendUint32(b, uint32(x.sender))
 	b = binary.BigEndian.AppendUint32(b, x.size)
 	b = binary.BigEndian.AppendUint32(b, x.charge)
 	b = appendShort(b, x.slot)
-	b = binary.BigEndian.AppendUint32(b, uint32(x.stream.to))
-	return append(b, x.stream.topic...)
+	b = binary.BigEndian.AppendUint32(b, uint32(x.stream.To))
+	return append(b, x.stream.Topic...)
 }
 
 // parseIndex reads it. The stream is found by its topic or recipient, and the
 // topic is valid only until the function returns.
-func parseIndex(row []byte, seq protocol.Seq, find func(topic []byte, to protocol.NodeID) *stream) (*stub, error) {
-	r, err := openRow(row)
-	if err != nil {
+func parseIndex(row []byte, seq protocol.Seq, find func(topic []byte, to protocol.NodeID) *stream) (_ *stub, err error) {
+	x := &stub{seq: seq, old: true}
+	r := reader{}
+	if len(row) > 0 && row[0] == runFormat {
+		x.old, r.b = false, row[1:]
+	} else if r, err = openRow(row); err != nil {
 		return nil, err
 	}
-	x := &stub{seq: seq}
 	x.time = protocol.Time(r.u64())
 	x.sender = protocol.NodeID(r.u32())
 	x.size, x.charge = r.u32(), r.u32()
@@ -239,7 +316,7 @@ func parseIndex(row []byte, seq protocol.Seq, find func(topic []byte, to protoco
 // appendKey adds to a row of keys: those of one batch stand in one row.
 func appendKey(b []byte, r *registry.Record) []byte {
 	if len(b) == 0 {
-		b = append(b, Format)
+		b = append(b, rowFormat)
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Seq))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))
@@ -275,7 +352,7 @@ func parseKeys(row []byte, do func(registry.KeyEntry) error) error {
 }
 
 // entryRow is the value of an entry behind the format number.
-func entryRow(value []byte) []byte { return append([]byte{Format}, value...) }
+func entryRow(value []byte) []byte { return append([]byte{rowFormat}, value...) }
 
 func parseEntry(key, row []byte) (registry.Entry, error) {
 	table, name, err := cutEntryKey(key)

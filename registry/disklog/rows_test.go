@@ -3,6 +3,8 @@ package disklog
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +25,29 @@ func record(change func(*registry.Record)) *registry.Record {
 	return r
 }
 
+// A row of the dead, byte by byte, as doc.go has it.
+func TestTheRowOfTheDead(t *testing.T) {
+	key, row := deadRow(note{0x3000, []uint16{0xfff, 1}})
+	require.Equal(t, "d\x00\x00\x00\x00\x00\x00\x30\x00\x0f\xff", string(key))
+	require.Equal(t, "\x01\x0f\xff\x00\x01", string(row))
+	n, err := parseDead(key, row)
+	require.NoError(t, err)
+	require.Equal(t, note{0x3000, []uint16{0xfff, 1}}, n)
+	for _, bad := range [][2]string{
+		{string(key), ""},
+		{string(key), "\x01"},
+		{string(key), "\x02\x0f\xff"},
+		{string(key), "\x01\x0f\xff\x00"},
+		{string(key), "\x01\x00\x01\x0f\xff"}, // the key names another
+		{string(key), "\x01\x0f\xff\x10\x00"}, // above the window
+		{string(key[:10]), string(row)},
+		{"d\x00\x00\x00\x00\x00\x00\x30\x01\x0f\xff", string(row)}, // no window's first
+	} {
+		_, err := parseDead([]byte(bad[0]), []byte(bad[1]))
+		require.ErrorIs(t, err, errRow)
+	}
+}
+
 // A row of the first format, byte by byte, as doc.go has it.
 func TestTheRowOfAMessage(t *testing.T) {
 	r := &registry.Record{Digest: [16]byte{0xd0, 15: 0xdf}, Epoch: 0x0102030405060708, Slot: "s"}
@@ -32,6 +57,32 @@ func TestTheRowOfAMessage(t *testing.T) {
 		"\xd0"+string(make([]byte, 14))+"\xdf"+
 		"\x01s"+"\x01k"+
 		string(r.Frame()[protocol.LengthSize:]), string(appendRecord(nil, r)))
+}
+
+// The places of rows are part of the format, as doc.go has it.
+func TestTheRowsOfMessages(t *testing.T) {
+	a, b := newStream("a", 0), newStream("", 1<<31)
+	require.Equal(t, "n\x00\x00\x00\x00\x00\x00\x30\x00\x30\x00\x05", string((&stub{seq: 0x3005, stream: a}).row(nil)))
+	require.Equal(t, "n\x00\x00\x00\x00\x00\x00\x30\x00\x38\x0f\xff", string((&stub{seq: 0x3fff, stream: b}).row(nil)))
+	require.Equal(t, "m\x00\x00\x00\x00\x00\x00\x30\x05", string((&stub{seq: 0x3005, stream: a, old: true}).row(nil)))
+
+	var stubs []*stub
+	for seq := protocol.Seq(1); seq < 3*window; seq += 7 {
+		stubs = append(stubs, &stub{seq: seq, stream: newStream(fmt.Sprint(seq%200), 0), old: seq < window/2})
+	}
+	slices.SortFunc(stubs, byRow)
+	require.True(t, slices.IsSortedFunc(stubs, func(a, b *stub) int { return bytes.Compare(a.row(nil), b.row(nil)) }))
+	for _, x := range stubs {
+		cut := cutRunKey
+		if x.old {
+			cut = cutSeqKey
+		}
+		seq, err := cut(x.row(nil))
+		require.NoError(t, err)
+		require.Equal(t, x.seq, seq)
+	}
+	_, err := cutRunKey([]byte("n12345678abcd"))
+	require.ErrorIs(t, err, errRow)
 }
 
 func isTyped(err error) bool {
@@ -46,7 +97,7 @@ func FuzzParseRecord(f *testing.F) {
 	} {
 		f.Add(appendRecord(nil, r), uint64(r.Seq), "election:blue")
 	}
-	f.Add([]byte{Format + 1}, uint64(1), "")
+	f.Add([]byte{rowFormat + 1}, uint64(1), "")
 	f.Fuzz(func(t *testing.T, row []byte, seq uint64, topic string) {
 		r, err := parseRecord(bytes.Clone(row), protocol.Seq(seq), topic)
 		if err != nil {
@@ -62,6 +113,7 @@ func FuzzParseIndex(f *testing.F) {
 	for _, x := range []*stub{
 		{time: 1e18, stream: newStream("config:a", 0), sender: 1 << 31, size: 7, charge: 519, slot: "s"},
 		{time: 1, stream: newStream("", 7), sender: 1, charge: 512},
+		{time: 1, stream: newStream("a", 0), sender: 1, charge: 514, old: true},
 	} {
 		f.Add(appendIndex(nil, x))
 	}
@@ -78,7 +130,7 @@ func FuzzParseIndex(f *testing.F) {
 func FuzzParseKeys(f *testing.F) {
 	f.Add(appendKey(appendKey(nil, record(nil)), record(func(r *registry.Record) { r.Seq, r.Key = 301, nil })))
 	f.Fuzz(func(t *testing.T, row []byte) {
-		again := []byte{Format}
+		again := []byte{rowFormat}
 		err := parseKeys(row, func(e registry.KeyEntry) error {
 			r := &registry.Record{Digest: e.Digest}
 			r.Seq, r.Time, r.Sender, r.Key = e.Seq, e.Time, e.Sender, e.Key
@@ -98,7 +150,9 @@ func FuzzSmallRows(f *testing.F) {
 	f.Add(entryKey("nodes", "\x00\xff"), entryRow([]byte{1}))
 	f.Add(fenceKey("a"), numbersRow(1, 2))
 	f.Add(markKey(newStream("", 7)), numbersRow(1))
-	f.Add(keyIdentity, append([]byte{Format}, make([]byte, 32+128)...))
+	key, row := deadRow(note{3 * window, []uint16{7, 1, window - 1}})
+	f.Add(key, row)
+	f.Add(keyIdentity, append([]byte{rowFormat}, make([]byte, 32+128)...))
 	f.Fuzz(func(t *testing.T, key, row []byte) {
 		if len(key) == 0 {
 			return
@@ -110,8 +164,13 @@ func FuzzSmallRows(f *testing.F) {
 		if e, err := parseFence(key, row); err == nil {
 			require.Equal(t, row, numbersRow(e.Fence.K, uint64(e.Fence.S)))
 		}
+		if n, err := parseDead(key, row); err == nil {
+			k, r := deadRow(n)
+			require.Equal(t, key[1:], k[1:])
+			require.Equal(t, row, r)
+		}
 		if s, err := parseMark(key, row); err == nil {
-			require.Equal(t, row, numbersRow(uint64(s.evicted)))
+			require.Equal(t, row, numbersRow(uint64(s.Evicted)))
 		}
 		if id, err := parseIdentity(row); err == nil {
 			require.Equal(t, row, identityRow(id))

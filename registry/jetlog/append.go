@@ -46,7 +46,7 @@ func (l *Log) Append(b *registry.Batch) error {
 	if err != nil {
 		return err
 	}
-	l.courtesy.lost = 0
+	l.courtesy.lost, l.full = 0, nil
 	if err := l.memory().Append(b); err != nil {
 		return l.fail(err)
 	}
@@ -113,11 +113,16 @@ func (a *attempt) end(err error) error {
 	if errors.Is(err, a.refused) && !a.doubt {
 		return err
 	}
-	if !errors.Is(err, protocol.ErrClosed) {
+	closed := errors.Is(err, protocol.ErrClosed)
+	if !closed {
 		a.l.setAway()
 	}
 	if a.doubt {
+		a.l.full = nil // what may yet be stored is not refused when it is sent again
 		return protocol.Errorf(protocol.ErrUnknownOutcome, "the cluster did not tell whether it is stored: %v", err)
+	}
+	if full := a.l.full; full != nil && !closed {
+		return full
 	}
 	return err
 }
@@ -228,8 +233,12 @@ func (a *attempt) failed(err error) {
 	case isConflict(err):
 		a.behind = true
 	case unsent(err):
-	case code == codeExceeded || code == codeResources || code == codeStorage,
-		code == codeStoreFailed && strings.Contains(err.Error(), "maximum bytes"):
+	case code == codeExceeded || code == codeResources || code == codeStorage:
+		a.refused = protocol.Errorf(protocol.ErrStorageFull, "the NATS servers have no room: %v", err)
+		a.l.full = a.refused
+		a.l.save(true)
+	// A full stream has no code of its own, only the text of the store's error.
+	case code == codeStoreFailed && strings.Contains(err.Error(), "maximum bytes"):
 		a.refused = protocol.Errorf(protocol.ErrStorageFull, "%v", err)
 		a.l.save(true)
 	case errors.Is(err, nats.ErrMaxPayload):
@@ -241,66 +250,11 @@ func (a *attempt) failed(err error) {
 	}
 }
 
-// Error codes of JetStream that package jetstream does not name.
-const (
-	codeExceeded    = 10002
-	codeUnavailable = 10008
-	codeResources   = 10023
-	codeStorage     = 10047
-	codeStoreFailed = 10077
-)
-
 // unsent reports whether no server had the message: there is no connection, or
 // the stream has no leader.
 func unsent(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
 		errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting)
-}
-
-// setAway makes all that would be appended be refused at once, until the stream
-// answers again. The caller has mu.
-func (l *Log) setAway() {
-	if l.away || l.closed {
-		return
-	}
-	l.away = true
-	l.o.Logger.Warn("cluster out of reach", "stream", l.o.Stream)
-	l.work.Go(l.comeBack)
-}
-
-// tooShort is how many times in a row, half a second apart, a leader says that
-// the stream has less than was acknowledged before that counts.
-const tooShort = 20
-
-// comeBack asks for the stream until a leader answers.
-func (l *Log) comeBack() {
-	for l.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(l.ctx, 500*time.Millisecond)
-		s, err := l.js.Stream(ctx, l.logName())
-		<-ctx.Done() // not more often
-		cancel()
-		if err == nil && l.back(s.CachedInfo()) {
-			return
-		}
-	}
-}
-
-func (l *Log) back(is *jetstream.StreamInfo) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case is.Cluster != nil && is.Cluster.Leader == "":
-		return false
-	case is.State.LastSeq < l.pos:
-		if l.short++; l.short < tooShort {
-			return false // a leader that is new may not have read all of its own log
-		}
-		_ = l.fail(protocol.Errorf(protocol.ErrWrongEpoch,
-			"the stream ends at %d, and had %d: it has lost messages that were acknowledged, or is another one", is.State.LastSeq, l.pos))
-	}
-	l.away, l.short = false, 0
-	l.o.Logger.Info("cluster answers again", "stream", l.o.Stream)
-	return true
 }
 
 // Purge implements registry.Log. All registries purge at the same place of the
@@ -310,7 +264,7 @@ func (l *Log) Purge(topic string, upTo protocol.Seq) error {
 	w.list(2)
 	w.text(topic)
 	w.uint(uint64(upTo))
-	return l.tell(kindPurge, w.buf.Bytes())
+	return l.say(kindPurge, w.buf.Bytes())
 }
 
 // Expire implements registry.Log.
@@ -318,29 +272,31 @@ func (l *Log) Expire(now protocol.Time) error {
 	if l.Stats().Messages == 0 {
 		return l.memory().Expire(now)
 	}
-	return l.tell(kindExpire, numbers(uint64(now)))
+	return l.say(kindExpire, numbers(uint64(now)))
 }
 
 // retain tells a new retention, if it is one.
-func (l *Log) retain(context.Context) error {
+func (l *Log) retain() error {
 	k := l.o.Retention
-	if k == l.keep {
+	l.mu.Lock()
+	same := k == l.keep
+	l.mu.Unlock()
+	if same {
 		return nil
 	}
 	return l.say(kindRetain, numbers(uint64(k.Messages), uint64(k.Age), uint64(k.Versions), uint64(k.TopicBytes), uint64(k.TotalBytes)))
 }
 
-func (l *Log) tell(k kind, body []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.say(k, body)
-}
-
 // say puts a message into the stream that counts wherever it stands, and does
 // what it says unless batches of others stand before it: then Take does. Saying
-// it twice does no harm. The caller has mu.
+// it twice does no harm.
+//
+// It does not hold mu while it waits: views of the registry wait for whoever does.
 func (l *Log) say(k kind, body []byte) error {
-	if err := l.usable(); err != nil {
+	l.mu.Lock()
+	err := l.usable()
+	l.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	h := head{kind: k, epoch: l.epoch.ID, id: newID()}
@@ -351,22 +307,43 @@ func (l *Log) say(k kind, body []byte) error {
 	if err != nil {
 		return unavailable(err.Error())
 	}
-	if ack.Sequence == l.pos+1 {
-		f := found{head: h, body: body, last: ack.Sequence, bytes: len(m)}
-		if err := l.perform(&f); err != nil {
-			return l.fail(err)
-		}
-		l.pass(&f)
+	done, err := l.said(&found{head: h, body: body, last: ack.Sequence, bytes: len(m)})
+	if done || err != nil {
+		return err
 	}
-	for l.pos < ack.Sequence {
-		f, err := l.next()
-		if err != nil && !errors.Is(err, errGap) {
-			return err
+	select {
+	case <-l.queue.reaches(ack.Sequence):
+		return l.sift()
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// said does what a message says that is in the stream, if all before it was passed.
+func (l *Log) said(f *found) (done bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.over(); err != nil {
+		return false, err
+	}
+	if f.last == l.pos+1 {
+		if err := l.perform(f); err != nil {
+			return false, l.fail(err)
 		}
-		if err != nil || f.body != nil || ctx.Err() != nil {
-			return nil
-		}
-		l.wait(again)
+		l.pass(f)
+	}
+	return f.last <= l.pos, nil
+}
+
+// sift does what messages say that stand before the next batch.
+func (l *Log) sift() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.over(); err != nil {
+		return err
+	}
+	if _, err := l.next(); err != nil && !errors.Is(err, errGap) {
+		return err
 	}
 	return nil
 }

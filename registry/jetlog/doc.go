@@ -45,6 +45,12 @@
 // the cluster answers again everything else is refused with protocol.ErrDraining
 // (surely not stored; clients keep it and go on elsewhere), and reading goes on.
 //
+// A log looks at its stream every five seconds. It goes to another server when the
+// one that it has does not answer, or answers and commits nothing; makes a snapshot
+// when others purged what none has; and ends (Lost) when the stream was deleted, or
+// given a form by which it loses messages. Where a stream ends is taken from a
+// message that was committed: a server that was cut off tells the past.
+//
 // # What is read
 //
 // Each registry takes the whole stream once, through an ordered consumer, into a

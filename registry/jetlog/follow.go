@@ -227,11 +227,8 @@ func (l *Log) Take(apply func(*registry.Batch) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		switch {
-		case l.closed:
-			return protocol.ErrClosed
-		case l.broken != nil:
-			return l.broken
+		if err := l.over(); err != nil {
+			return err
 		}
 		f, err := l.next()
 		if errors.Is(err, errGap) {

@@ -3,7 +3,6 @@ package jetlog
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -92,6 +91,7 @@ func (o Options) withDefaults() (Options, error) {
 // Log is a registry.SharedLog on a JetStream cluster.
 type Log struct {
 	o     Options
+	urls  string
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	epoch protocol.Epoch
@@ -99,6 +99,8 @@ type Log struct {
 	lost  chan struct{} // closed once broken is set
 
 	courtesy courtesy
+	told     atomic.Pointer[error] // what NATS said last that was logged
+	denied   atomic.Pointer[error] // what the servers said last that the user may not do
 
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
@@ -109,9 +111,11 @@ type Log struct {
 	// mu is held by whoever changes what was taken.
 	mu     sync.Mutex
 	closed bool
-	broken error // why nothing can be appended or taken any more
-	away   bool  // the last Append had no answer, and the stream none since
-	short  int   // how often since then the stream ended before pos
+	broken error  // why nothing can be appended or taken any more
+	away   bool   // the last Append had no answer, and the stream none since
+	awayAt uint64 // pos + 1 when it was away last; 0 = never
+	full   error  // as which the servers' lack of room was told; nil once they have stored something or have a leader
+	short  int    // how often since then the stream was gone, or ended before pos
 	pos    uint64
 	keep   registry.Retention
 
@@ -121,7 +125,10 @@ type Log struct {
 	saved        uint64 // where the newest snapshot is
 }
 
-var _ registry.SharedLog = (*Log)(nil)
+var (
+	_ registry.SharedLog = (*Log)(nil)
+	_ registry.SenderLog = (*Log)(nil)
+)
 
 // Open connects to a cluster and opens the log there, or makes it. url is one or
 // several nats:// URLs of the cluster's servers, with commas between them. ctx
@@ -134,14 +141,14 @@ func Open(ctx context.Context, url string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{o: o, queue: newQueue(), lost: make(chan struct{})}
-	if l.nc, err = connect(url, &o); err != nil {
-		return nil, fmt.Errorf("jetlog: %w", unreachable(err))
+	l := &Log{o: o, urls: url, queue: newQueue(), lost: make(chan struct{})}
+	if l.nc, err = l.connect(); err != nil {
+		return nil, fmt.Errorf("jetlog: %w", err)
 	}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	if err := l.open(ctx); err != nil {
 		_ = l.Close()
-		return nil, fmt.Errorf("jetlog: stream %s: %w", o.Stream, unreachable(err))
+		return nil, fmt.Errorf("jetlog: stream %s: %w", o.Stream, l.unusable(err))
 	}
 	return l, nil
 }
@@ -156,6 +163,15 @@ func (l *Log) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := l.fill(ctx, log); err != nil {
+		return err
+	}
+	l.work.Go(func() { l.watch(log.Config.Replicas) })
+	return l.retain()
+}
+
+// fill reads all that the log retains.
+func (l *Log) fill(ctx context.Context, log *jetstream.StreamInfo) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.every = l.o.SnapshotBytes
@@ -186,7 +202,7 @@ func (l *Log) open(ctx context.Context) error {
 	if l.epoch.ID == 0 {
 		return damaged("the stream has no beginning")
 	}
-	return l.retain(ctx)
+	return nil
 }
 
 // memory is what was taken.
@@ -210,6 +226,9 @@ func (l *Log) Read(sel *registry.Selection, after, upTo protocol.Seq, page *regi
 func (l *Log) ReadNewest(sel *registry.Selection, after protocol.Seq, newest, perTopic int, page *registry.Page) error {
 	return l.memory().ReadNewest(sel, after, newest, perTopic, page)
 }
+
+// Retained implements registry.SenderLog.
+func (l *Log) Retained(node protocol.NodeID) (protocol.Time, bool) { return l.memory().Retained(node) }
 
 // Topic implements registry.Log.
 func (l *Log) Topic(topic string) registry.TopicStats { return l.memory().Topic(topic) }
@@ -240,10 +259,11 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Lost is closed when the log cannot go on: the stream was replaced, damaged or
-// purged by others, has lost what was acknowledged, or holds what only a newer
-// pilotgo reads. What was taken can still be read; the registry's process does
-// best to end. Err tells why.
+// Lost is closed when the log cannot go on: the stream was deleted, replaced or
+// damaged, was purged of what was not taken here yet, was given a form by which it
+// loses messages, has lost what was acknowledged, or holds what only a newer pilotgo
+// reads. What was taken can still be read; the registry's process does best to end.
+// Err tells why.
 func (l *Log) Lost() <-chan struct{} { return l.lost }
 
 // Err is why the log cannot go on, nil while it can.
@@ -253,6 +273,17 @@ func (l *Log) Err() error {
 	return l.broken
 }
 
+// Ready is why nothing can be appended now: Err, or that the cluster is out of
+// reach, which passes. It is nil when the log takes what comes.
+func (l *Log) Ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	return l.usable()
+}
+
 // usable is why nothing can be appended now. The caller has mu.
 func (l *Log) usable() error {
 	switch {
@@ -260,10 +291,21 @@ func (l *Log) usable() error {
 		return protocol.ErrClosed
 	case l.broken != nil:
 		return fmt.Errorf("%w: %w", unavailable("it cannot go on"), l.broken) // others may
+	case l.away && l.full != nil:
+		return fmt.Errorf("%w: %s", l.full, l.why())
 	case l.away:
-		return unavailable("no answer from the cluster")
+		// The reason has addresses: it is behind what clients are told.
+		return fmt.Errorf("%w: %s", unavailable("the cluster does not answer"), l.why())
 	}
 	return nil
+}
+
+// over is why nothing more is done. The caller has mu.
+func (l *Log) over() error {
+	if l.closed {
+		return protocol.ErrClosed
+	}
+	return l.broken
 }
 
 // fail ends the log: what it holds can still be read. The caller has mu.
@@ -282,14 +324,24 @@ func unavailable(why string) error {
 	return &protocol.Error{Code: protocol.ErrDraining, RetryAfter: time.Second, Detail: "the log is out of reach: " + why}
 }
 
-// unreachable gives errors of the connection a code.
-func unreachable(err error) error {
-	if code := protocol.CodeOf(err); err == nil || code != protocol.ErrInternal {
-		return err
+// unusable gives errors of NATS a code and a hint.
+func (l *Log) unusable(err error) error {
+	if denied := l.denied.Load(); denied != nil && err != nil && errorCode(err) == 0 && protocol.CodeOf(err) == protocol.ErrInternal {
+		err = *denied // what is forbidden has no answer
 	}
-	var told *protocol.Error
-	if errors.As(err, &told) {
-		return err
+	return unusable(err, l.urls, refused)
+}
+
+// why is the reason why the cluster does not answer, as far as it is known.
+func (l *Log) why() string {
+	denied := l.denied.Load()
+	switch err := l.nc.LastError(); {
+	case !l.nc.IsConnected() && err != nil:
+		return unusable(err, l.urls, noServer).Error()
+	case !l.nc.IsConnected():
+		return "no NATS server answers at " + places(l.urls)
+	case denied != nil:
+		return unusable(*denied, l.urls, forbidden).Error()
 	}
-	return fmt.Errorf("%w: %w", protocol.ErrNotConnected, err)
+	return "no answer about the stream: most of its servers must run, reach each other and have room, in max_file_store and on disk"
 }

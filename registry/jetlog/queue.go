@@ -1,6 +1,9 @@
 package jetlog
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // message is one of the stream, as the consumer brings it.
 type message struct {
@@ -23,6 +26,13 @@ type queue struct {
 	last   uint64 // of what came
 	list   []message
 	bytes  int
+	awaits []await
+}
+
+// await is who waits for what stands up to a sequence.
+type await struct {
+	seq  uint64
+	come chan struct{}
 }
 
 func newQueue() *queue {
@@ -55,6 +65,7 @@ func (q *queue) add(m message) {
 	q.last = m.seq
 	q.list = append(q.list, m)
 	q.bytes += len(m.data)
+	q.reached()
 	signal(q.news)
 	signal(q.more)
 }
@@ -64,6 +75,26 @@ func (q *queue) follows() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return max(q.passed, q.last) + 1
+}
+
+// reaches is closed once all up to a sequence has come.
+func (q *queue) reaches(seq uint64) <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := await{seq, make(chan struct{})}
+	q.awaits = append(q.awaits, a)
+	q.reached()
+	return a.come
+}
+
+func (q *queue) reached() {
+	q.awaits = slices.DeleteFunc(q.awaits, func(a await) bool {
+		if a.seq > max(q.passed, q.last) {
+			return false
+		}
+		close(a.come)
+		return true
+	})
 }
 
 func signal(c chan struct{}) {
@@ -88,6 +119,7 @@ func (q *queue) pass(seq uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.passed = max(q.passed, seq)
+	q.reached()
 	for len(q.list) > 0 && q.list[0].seq <= q.passed {
 		q.bytes -= len(q.list[0].data)
 		q.list[0].data = nil

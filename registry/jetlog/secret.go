@@ -32,18 +32,18 @@ func (l *Log) Secret(ctx context.Context, name string, size int) ([]byte, error)
 		return b, nil
 	}
 	if !isConflict(err) {
-		return nil, unreachable(err)
+		return nil, l.unusable(err)
 	}
 	stream, err := l.js.Stream(ctx, l.stateName())
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, l.unusable(err)
 	}
 	m, err := stream.GetLastMsgForSubject(ctx, subject)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return nil, protocol.Errorf(protocol.ErrInternal, "secret %s is being made", name)
 	case err != nil:
-		return nil, unreachable(err)
+		return nil, l.unusable(err)
 	case len(m.Data) != size:
 		return nil, protocol.Errorf(protocol.ErrInternal, "secret %s has %d bytes, not %d", name, len(m.Data), size)
 	}

@@ -99,12 +99,12 @@ func (l *Log) save(full bool) {
 		if err != nil && l.ctx.Err() == nil {
 			l.o.Logger.Warn("snapshot", "stream", l.o.Stream, "at", s.at, "error", err)
 		}
+		if err == nil {
+			_ = l.say(kindSaved, numbers(s.at, s.bytes))
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.saving = false
-		if err == nil && !l.closed {
-			_ = l.say(kindSaved, numbers(s.at, s.bytes))
-		}
 	})
 }
 

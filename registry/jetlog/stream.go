@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,7 +15,8 @@ import (
 	"github.com/pilotgo/pilotgo/protocol"
 )
 
-func connect(url string, o *Options) (*nats.Conn, error) {
+func (l *Log) connect() (*nats.Conn, error) {
+	o := &l.o
 	opts := []nats.Option{
 		nats.Name("pilotgo registry"),
 		nats.MaxReconnects(-1),
@@ -29,23 +32,41 @@ func connect(url string, o *Options) (*nats.Conn, error) {
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			o.Logger.Warn("NATS", "error", err)
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				l.denied.Store(&err)
+			}
+			level := slog.LevelWarn
+			if last := l.told.Swap(&err); last != nil && (*last).Error() == err.Error() {
+				level = slog.LevelDebug // at every try to connect
+			}
+			o.Logger.Log(context.Background(), level, "NATS", "error", err)
 		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			l.denied.Store(nil)
+			l.told.Store(nil)
+		}),
+		// What was revoked may be allowed again, and a file with new credentials
+		// is read at the next try.
+		nats.IgnoreAuthErrorAbort(),
 	}
 	if o.Creds != "" {
+		if _, err := os.ReadFile(o.Creds); err != nil {
+			return nil, unusable(err, l.urls, noFile) // nats.go would not tell which error
+		}
 		opts = append(opts, nats.UserCredentials(o.Creds))
 	}
 	if o.NKey != "" {
 		nkey, err := nats.NkeyOptionFromSeed(o.NKey)
 		if err != nil {
-			return nil, err
+			return nil, unusable(err, l.urls, noFile)
 		}
 		opts = append(opts, nkey)
 	}
 	if o.TLS != nil {
 		opts = append(opts, nats.Secure(o.TLS))
 	}
-	return nats.Connect(url, opts...)
+	nc, err := nats.Connect(l.urls, opts...)
+	return nc, unusable(err, l.urls, noServer)
 }
 
 // The names of the two streams and of their subjects. All of the log is on one
@@ -71,12 +92,16 @@ func (l *Log) ready(ctx context.Context) (*jetstream.StreamInfo, error) {
 		ctx, cancel = context.WithTimeout(ctx, all)
 		defer cancel()
 	}
-	for {
+	for first := true; ; first = false {
 		once, cancel := context.WithTimeout(ctx, each)
 		info, err := l.streams(once)
-		if passing := err != nil && once.Err() != nil || unsent(err) || errorCode(err) == codeUnavailable; !passing {
+		passing := err != nil && once.Err() != nil || unsent(err) || errorCode(err) == codeUnavailable
+		if !passing || l.denied.Load() != nil {
 			cancel()
 			return info, err
+		}
+		if first {
+			l.o.Logger.Warn("waiting for the cluster", "stream", l.o.Stream, "error", l.unusable(err))
 		}
 		<-once.Done() // not more often
 		cancel()
@@ -86,22 +111,53 @@ func (l *Log) ready(ctx context.Context) (*jetstream.StreamInfo, error) {
 	}
 }
 
-// streams opens both streams, and makes those that are not there.
-func (l *Log) streams(ctx context.Context) (*jetstream.StreamInfo, error) {
-	log := jetstream.StreamConfig{
+func (l *Log) logConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name: l.logName(), Subjects: []string{l.logSubject()}, MaxBytes: l.o.MaxBytes,
 		Description: "a log of pilotgo registries; not to be written or purged by others",
 		Metadata:    map[string]string{madeBy: madeLog},
 	}
-	state := jetstream.StreamConfig{
+}
+
+func (l *Log) stateConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name: l.stateName(), Subjects: []string{l.stateSubject()},
 		Description: "snapshots and keys of a log of pilotgo registries",
 		Metadata:    map[string]string{madeBy: madeState},
 	}
-	if _, err := l.stream(ctx, state); err != nil {
+}
+
+// streams opens both streams, and makes those that are not there.
+func (l *Log) streams(ctx context.Context) (*jetstream.StreamInfo, error) {
+	if err := l.whole(ctx); err != nil {
 		return nil, err
 	}
-	return l.stream(ctx, log)
+	if _, err := l.stream(ctx, l.stateConfig()); err != nil {
+		return nil, err
+	}
+	return l.stream(ctx, l.logConfig())
+}
+
+// whole refuses a log whose state was deleted: with that went the identity, and a
+// new one would be a stranger to all clients. The state is always made first.
+func (l *Log) whole(ctx context.Context) error {
+	_, err := l.js.Stream(ctx, l.stateName())
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	log, err := l.js.Stream(ctx, l.logName())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil || log.CachedInfo().Config.Metadata[madeBy] != madeLog || log.CachedInfo().State.LastSeq == 0 {
+		return err
+	}
+	// Another registry may have made both since the first look.
+	if _, err = l.js.Stream(ctx, l.stateName()); errors.Is(err, jetstream.ErrStreamNotFound) {
+		return protocol.Errorf(protocol.ErrNotFound,
+			"%s, which has its identity and snapshots, was deleted: restore it from a backup. To begin a new log remove %s too", l.stateName(), l.logName())
+	}
+	return err
 }
 
 func (l *Log) stream(ctx context.Context, c jetstream.StreamConfig) (*jetstream.StreamInfo, error) {

@@ -21,14 +21,42 @@ type Suite struct {
 	// Reopen closes a log that New made and opens what it stored, with the same
 	// retention. Nil for logs that do not outlive their process.
 	Reopen func(*testing.T, registry.Log) registry.Log
+
+	// Hold keeps what is begun in a registry.PipelinedLog on its way until release
+	// is called. Nil for logs of which a test cannot say when they are done.
+	Hold func(*testing.T, registry.Log) (release func())
+
+	// Seeds is how often random work is done, each time another; 0 = 8.
+	Seeds uint64
 }
 
-// Run tests logs made by the suite.
+// Run tests logs made by the suite: what registry.Log promises, and what
+// registry.SenderLog and registry.PipelinedLog do if they are that.
 func Run(t *testing.T, s Suite) {
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, Suite)
-	}{
+	runAll(t, s, tests)
+	l := s.open(t, registry.Retention{}).Log
+	if _, ok := l.(registry.SenderLog); ok {
+		runAll(t, s, senderTests)
+	}
+	if _, ok := l.(registry.PipelinedLog); ok {
+		runAll(t, s, pipelineTests)
+	}
+}
+
+// test is one part of what is promised.
+type test struct {
+	name string
+	run  func(*testing.T, Suite)
+}
+
+func runAll(t *testing.T, s Suite, tests []test) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+	}
+}
+
+var (
+	tests = []test{
 		{"an empty log", testEmpty},
 		{"records come back whole and in order", testRoundTrip},
 		{"selections", testSelections},
@@ -51,10 +79,21 @@ func Run(t *testing.T, s Suite) {
 		{"readers while it forgets", testForgetfulReaders},
 		{"a closed log", testClosed},
 		{"random work", testModel},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
 	}
-}
+	senderTests = []test{
+		{"what is retained of a node", testRetained},
+	}
+	pipelineTests = []test{
+		{"batches are done in order, and read then", testPipelineOrder},
+		{"readers see whole batches in order", testPipelineReads},
+		{"retention counts what is on its way", testPipelineRetention},
+		{"a purge is behind what was begun", testPipelinePurge},
+		{"drops among batches", testPipelineDrops},
+		{"a batch refused between others", testPipelineRefusal},
+		{"closed while batches are on their way", testPipelineClose},
+		{"random work with batches on their way", testPipelineModel},
+	}
+)
 
 // unbounded keeps everything.
 var unbounded = registry.Retention{Messages: -1, Age: -1, Versions: -1, TopicBytes: -1, TotalBytes: -1}

@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -129,7 +130,7 @@ func (m *model) newest(sel *registry.Selection, after protocol.Seq, newest, perT
 }
 
 func testModel(t *testing.T, s Suite) {
-	for seed := range uint64(8) {
+	for seed := range cmp.Or(s.Seeds, 8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runModel(t, s, seed) })
 	}
 }
@@ -143,7 +144,7 @@ func runModel(t *testing.T, s Suite, seed uint64) {
 	for range 150 {
 		switch n := rng.IntN(20); {
 		case n < 15:
-			l.appendRandom(rng, topics, m)
+			l.append(l.randomBatch(rng, topics, m)...)
 		case n < 16:
 			topic, upTo := topics[rng.IntN(len(topics))], protocol.Seq(rng.IntN(int(l.seq)+1))
 			check(t, l.Purge(topic, upTo))
@@ -159,9 +160,8 @@ func runModel(t *testing.T, s Suite, seed uint64) {
 	}
 }
 
-func (l *log) appendRandom(rng *rand.Rand, topics []string, m *model) {
-	l.t.Helper()
-	var batch []*registry.Record
+// randomBatch makes the records of a batch, which the model has from then on.
+func (l *log) randomBatch(rng *rand.Rand, topics []string, m *model) (batch []*registry.Record) {
 	for range 1 + rng.IntN(40) {
 		l.now += protocol.Time(rng.IntN(int(20 * time.Millisecond)))
 		batch = append(batch, l.record(protocol.NodeID(1+rng.IntN(3)), topics[rng.IntN(len(topics))], func(r *registry.Record) {
@@ -177,7 +177,7 @@ func (l *log) appendRandom(rng *rand.Rand, topics []string, m *model) {
 		m.append(r)
 	}
 	m.expire(l.now)
-	l.append(batch...)
+	return batch
 }
 
 func (l *log) compare(rng *rand.Rand, topics []string, m *model) {

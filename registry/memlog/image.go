@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pilotgo/pilotgo/internal/retained"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 )
@@ -27,7 +28,7 @@ type Image struct {
 	// age has been looked at.
 	Forgotten, Aged protocol.Seq
 
-	keys list[protocol.Seq, keyRow]
+	keys retained.List[protocol.Seq, keyRow]
 }
 
 // Mark is the highest seq that left a topic, or the direct messages to a node.
@@ -40,8 +41,9 @@ type Mark struct {
 // Keys are the idempotency keys, oldest first. Key is valid until the next one.
 func (i *Image) Keys() iter.Seq[registry.KeyEntry] {
 	return func(yield func(registry.KeyEntry) bool) {
-		for p := (place{}); i.keys.at(p) != nil; p = i.keys.next(p) {
-			if !yield(i.keys.at(p).value.entry(i.keys.at(p).key)) {
+		var row keyRow
+		for row = range i.keys.All() {
+			if !yield(row.entry()) {
 				return
 			}
 		}
@@ -50,9 +52,7 @@ func (i *Image) Keys() iter.Seq[registry.KeyEntry] {
 
 // AddKey adds a key of a later message than those before.
 func (i *Image) AddKey(e registry.KeyEntry) {
-	row := keyRow{at: e.Time, digest: e.Digest, sender: e.Sender}
-	row.size = uint8(copy(row.key[:], e.Key))
-	i.keys.put(e.Seq, row)
+	i.keys.Put(newKeyRow(e))
 }
 
 // Image copies what the log holds, but not the records themselves. Appends wait
@@ -61,17 +61,17 @@ func (l *Log) Image() *Image {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	i := &Image{
-		Epoch: l.epoch, Head: l.head, Time: l.time,
-		Records: make([]*registry.Record, 0, l.all.n),
-		Floor:   l.floor, Forgotten: l.forgotten, Aged: l.aged,
-		keys: l.keys.clone(),
+		Epoch: l.epoch, Head: l.view.Head, Time: l.view.Time,
+		Records: make([]*registry.Record, 0, l.view.All.Len()),
+		Floor:   l.floor, Forgotten: l.view.Forgotten, Aged: l.aged,
+		keys: l.keys.Clone(),
 	}
-	for p := (place{}); l.all.at(p) != nil; p = l.all.next(p) {
-		i.Records = append(i.Records, l.all.at(p).value)
+	for x := range l.view.All.All() {
+		i.Records = append(i.Records, x.record)
 	}
-	for s := range l.streams() {
-		if s.evicted > 0 || s.records.n == 0 {
-			i.Marks = append(i.Marks, Mark{s.topic, s.to, s.evicted})
+	for s := range l.view.Streams() {
+		if s.Evicted > 0 || s.Messages.Len() == 0 {
+			i.Marks = append(i.Marks, Mark{s.Topic, s.To, s.Evicted})
 		}
 	}
 	for topic, f := range l.fences {
@@ -101,21 +101,18 @@ func FromImage(opts Options, i *Image) *Log {
 		l.restore(m)
 	}
 	l.store(&registry.Batch{Fences: i.Fences, Entries: i.Entries, KeyFloor: i.Floor})
-	l.head, l.time = i.Head, i.Time
-	l.forgotten, l.aged = i.Forgotten, i.Aged
+	l.view.Head, l.view.Time = i.Head, i.Time
+	l.view.Forgotten, l.aged = i.Forgotten, i.Aged
 	return l
 }
 
 func (l *Log) restore(m Mark) {
 	r := &registry.Record{}
 	r.Topic, r.To = m.Topic, m.To
-	s := l.streamOf(r)
+	s := l.view.Stream(m.Topic, m.To)
 	if s == nil {
 		s = l.streamFor(r)
 		l.emptied(s)
 	}
-	s.evicted = m.Evicted
-	if s.to == 0 {
-		l.evicted = max(l.evicted, m.Evicted)
-	}
+	l.view.Mark(s, m.Evicted)
 }

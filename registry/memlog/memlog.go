@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotgo/pilotgo/internal/retained"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 )
@@ -27,23 +28,13 @@ type Log struct {
 	mu     sync.RWMutex
 	closed bool
 	keep   registry.Retention
-	head   protocol.Seq
-	time   protocol.Time
+	view   retained.View[message, holdings]
 
-	all     list[protocol.Seq, *registry.Record]
-	names   list[string, *stream] // topics in byte order, also empty ones with a mark
-	topics  map[string]*stream    // the same
-	direct  map[protocol.NodeID]*stream
 	senders map[protocol.NodeID]*account
-	largest *ranking // of senders; nil until the log was first full
-
-	bytes     int64        // of payload
-	charged   int64        // what counts against Retention.TotalBytes
-	filled    int          // topics with messages
-	empty     int          // streams without, kept for their mark
-	evicted   protocol.Seq // highest mark of a topic
-	forgotten protocol.Seq // stands for the marks of streams that are not kept
-	aged      protocol.Seq // up to here age has been looked at
+	largest *ranking     // of senders; nil until the log was first full
+	charged int64        // what counts against Retention.TotalBytes
+	empty   int          // streams without messages, kept for their mark
+	aged    protocol.Seq // up to here age has been looked at
 
 	table
 }
@@ -60,8 +51,7 @@ func New(opts Options) *Log {
 	return &Log{
 		epoch:   opts.Epoch,
 		keep:    opts.Retention.WithDefaults(),
-		topics:  make(map[string]*stream),
-		direct:  make(map[protocol.NodeID]*stream),
+		view:    retained.NewView[message, holdings](),
 		senders: make(map[protocol.NodeID]*account),
 		table:   newTable(),
 	}
@@ -74,7 +64,7 @@ func (l *Log) Epoch() protocol.Epoch { return l.epoch }
 func (l *Log) Head() (protocol.Seq, protocol.Time) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.head, l.time
+	return l.view.Head, l.view.Time
 }
 
 // Append implements registry.Log.
@@ -84,7 +74,7 @@ func (l *Log) Append(b *registry.Batch) error {
 	if l.closed {
 		return protocol.ErrClosed
 	}
-	last := l.head
+	last := l.view.Head
 	for _, r := range b.Records {
 		if r.Seq <= last {
 			return fmt.Errorf("append seq %d behind %d", r.Seq, last)
@@ -95,7 +85,7 @@ func (l *Log) Append(b *registry.Batch) error {
 		l.add(r)
 	}
 	l.store(b)
-	l.expire(l.time)
+	l.expire(l.view.Time)
 	return nil
 }
 
@@ -103,10 +93,7 @@ func (l *Log) Append(b *registry.Batch) error {
 func (l *Log) Topic(topic string) registry.TopicStats {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if s := l.topics[topic]; s != nil {
-		return s.stats()
-	}
-	return registry.TopicStats{Topic: topic}
+	return l.view.TopicStats(topic)
 }
 
 // Topics implements registry.Log.
@@ -116,24 +103,16 @@ func (l *Log) Topics(after string, limit int) ([]registry.TopicStats, error) {
 	if l.closed {
 		return nil, protocol.ErrClosed
 	}
-	var page []registry.TopicStats
-	for p := l.names.behind(after); len(page) < limit || limit <= 0; p = l.names.next(p) {
-		x := l.names.at(p)
-		if x == nil {
-			break
-		}
-		if x.value.records.n > 0 {
-			page = append(page, x.value.stats())
-		}
-	}
-	return page, nil
+	return l.view.TopicsPage(after, limit), nil
 }
 
 // Stats implements registry.Log.
 func (l *Log) Stats() registry.LogStats {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return registry.LogStats{Topics: l.filled, Messages: l.all.n, Bytes: l.bytes, Keys: l.keys.n}
+	s := l.view.Stats()
+	s.Keys = l.keys.Len()
+	return s
 }
 
 // Purge implements registry.Log.
@@ -143,9 +122,9 @@ func (l *Log) Purge(topic string, upTo protocol.Seq) error {
 	if l.closed {
 		return protocol.ErrClosed
 	}
-	if s := l.topics[topic]; s != nil {
-		for x := s.records.first(); x != nil && x.key <= upTo; x = s.records.first() {
-			l.evict(x.value)
+	if s := l.view.Topics[topic]; s != nil {
+		for s.Messages.Len() > 0 && s.Messages.First().seq <= upTo {
+			l.evict(s.Messages.First().record)
 		}
 	}
 	return nil

@@ -23,9 +23,8 @@ func TestMarksOfManyTopicsAreMerged(t *testing.T) {
 		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
 		require.NoError(t, l.Purge(r.Topic, seq))
 	}
-	require.LessOrEqual(t, len(l.topics), maxEmpty)
-	require.Equal(t, len(l.topics), l.names.n)
-	require.Equal(t, len(l.topics), l.empty)
+	require.LessOrEqual(t, len(l.view.Topics), maxEmpty)
+	require.Equal(t, len(l.view.Topics), l.empty)
 	require.Empty(t, l.senders)
 
 	for _, seq := range []protocol.Seq{1, 2, topics / 3, topics - 1, topics} {
@@ -41,35 +40,11 @@ func TestMarksOfManyTopicsAreMerged(t *testing.T) {
 	require.Zero(t, page.Evicted, "a reader at the head is told of none")
 
 	// A topic that comes back has lost what it had.
-	require.NotContains(t, l.topics, name(1))
+	require.NotContains(t, l.view.Topics, name(1))
 	r := &registry.Record{Message: protocol.Message{Seq: topics + 1, Time: 1, Sender: 1, Topic: name(1)}}
 	require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
 	require.NoError(t, l.Read(&registry.Selection{Pattern: name(1)}, 0, topics+1, &page))
 	require.GreaterOrEqual(t, page.Evicted, protocol.Seq(1))
-}
-
-// The mark of a prefix with more topics than are compared is that of the log.
-func TestMarkOfAWidePrefix(t *testing.T) {
-	l := New(Options{})
-	seq := protocol.Seq(0)
-	put := func(topic string) {
-		seq++
-		r := &registry.Record{Message: protocol.Message{Seq: seq, Time: 1, Sender: 1, Topic: topic}}
-		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
-	}
-	for i := range markMost + 1 {
-		put(fmt.Sprint("wide.", i))
-	}
-	put("narrow.1")
-	put("other")
-	require.NoError(t, l.Purge("other", seq))
-	mark := func(pattern string) protocol.Seq {
-		page := registry.Page{MaxRecords: 1}
-		require.NoError(t, l.Read(&registry.Selection{Pattern: pattern}, 0, seq, &page))
-		return page.Evicted
-	}
-	require.Zero(t, mark("narrow.*"))
-	require.Equal(t, seq, mark("wide.*"))
 }
 
 func TestRetainTrims(t *testing.T) {
@@ -92,12 +67,12 @@ func TestRankingsAreOfThoseWhoHaveSomething(t *testing.T) {
 		r.Payload = make([]byte, 90+seq%20)
 		require.NoError(t, l.Append(&registry.Batch{Records: []*registry.Record{r}}))
 	}
-	require.Len(t, *l.largest, len(l.senders))
-	for _, s := range l.topics {
-		require.Len(t, *s.largest, len(s.shares))
-		require.LessOrEqual(t, s.bytes, int64(1000))
+	require.Equal(t, len(l.senders), l.largest.Len())
+	for _, s := range l.view.Topics {
+		require.Equal(t, len(s.Own.shares), s.Own.largest.Len())
+		require.LessOrEqual(t, s.Bytes, int64(1000))
 	}
-	require.LessOrEqual(t, l.all.n, 20)
+	require.LessOrEqual(t, l.view.All.Len(), 20)
 }
 
 // Messages without a payload, with topics as long as can be, are not for free.
@@ -119,7 +94,7 @@ func TestLongNamesCount(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	require.Positive(t, l.all.n)
+	require.Positive(t, l.view.All.Len())
 	require.Less(t, after.HeapAlloc-before.HeapAlloc, uint64(2*total))
 	runtime.KeepAlive(l)
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pilotgo/pilotgo/internal/retained"
 	"github.com/pilotgo/pilotgo/protocol"
 	"github.com/pilotgo/pilotgo/registry"
 )
@@ -12,16 +13,26 @@ import (
 type table struct {
 	fences  map[string]protocol.Fence
 	entries map[string]map[string][]byte // by table and key
-	keys    list[protocol.Seq, keyRow]
+	keys    retained.List[protocol.Seq, keyRow]
 	floor   protocol.Seq
 }
 
 type keyRow struct {
+	seq    protocol.Seq
 	at     protocol.Time
 	digest [16]byte
 	sender protocol.NodeID
 	size   uint8
 	key    [protocol.MaxKey]byte
+}
+
+// Key is the place in the list, not the idempotency key.
+func (r keyRow) Key() protocol.Seq { return r.seq }
+
+func newKeyRow(e registry.KeyEntry) keyRow {
+	row := keyRow{seq: e.Seq, at: e.Time, digest: e.Digest, sender: e.Sender}
+	row.size = uint8(copy(row.key[:], e.Key))
+	return row
 }
 
 func newTable() table {
@@ -32,9 +43,7 @@ func newTable() table {
 }
 
 func (t *table) addKey(r *registry.Record) {
-	row := keyRow{at: r.Time, digest: r.Digest, sender: r.Sender}
-	row.size = uint8(copy(row.key[:], r.Key))
-	t.keys.put(r.Seq, row)
+	t.keys.Put(newKeyRow(registry.KeyEntry{Sender: r.Sender, Key: r.Key, Seq: r.Seq, Time: r.Time, Digest: r.Digest}))
 }
 
 func (t *table) store(b *registry.Batch) {
@@ -52,8 +61,8 @@ func (t *table) store(b *registry.Batch) {
 		t.entries[e.Table][e.Key] = e.Value
 	}
 	t.floor = max(t.floor, b.KeyFloor)
-	for x := t.keys.first(); x != nil && x.key <= t.floor; x = t.keys.first() {
-		t.keys.remove(x.key)
+	for t.keys.Len() > 0 && t.keys.First().seq <= t.floor {
+		t.keys.Remove(t.keys.First().seq)
 	}
 }
 
@@ -109,14 +118,16 @@ func (t *table) loadKeys(s registry.State) error {
 	if s.Key == nil {
 		return nil
 	}
-	for p := (place{}); t.keys.at(p) != nil; p = t.keys.next(p) {
-		if err := s.Key(t.keys.at(p).value.entry(t.keys.at(p).key)); err != nil {
+	var row keyRow
+	for row = range t.keys.All() {
+		if err := s.Key(row.entry()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *keyRow) entry(seq protocol.Seq) registry.KeyEntry {
-	return registry.KeyEntry{Sender: r.sender, Key: r.key[:r.size], Seq: seq, Time: r.at, Digest: r.digest}
+// entry is of the row as it is while that is not changed.
+func (r *keyRow) entry() registry.KeyEntry {
+	return registry.KeyEntry{Sender: r.sender, Key: r.key[:r.size], Seq: r.seq, Time: r.at, Digest: r.digest}
 }
