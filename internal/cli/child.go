@@ -132,14 +132,10 @@ func (c *child) readReport(r reportPipe) {
 	}
 }
 
-// orderPatience is how long a guard may leave its orders unread before one is
-// dropped. It only gets orders that the next one repeats, or ends by itself.
-const orderPatience = 5 * time.Millisecond
-
-func (c *child) give(o order) {
-	c.orders.SetWriteDeadline(time.Now().Add(orderPatience))
-	c.orders.Write(append(marshal(o), '\n'))
-}
+// give drops an order for which the pipe has no room, as that of a guard that stands
+// still: the next one repeats it, or the guard ends by itself. For the first order
+// there is room.
+func (c *child) give(o order) { writeNow(c.orders, append(marshal(o), '\n')) }
 
 // extend tells the guard of a lease that was renewed.
 func (c *child) extend(until reading) {

@@ -99,6 +99,22 @@ func exitCodeOf(cmd *exec.Cmd, err error) int {
 	return cmd.ProcessState.ExitCode()
 }
 
+// writeNow writes a line to a pipe whole, or not at all where it would have to wait.
+// A deadline would not do: on a busy machine it may be over before the writing begins.
+func writeNow(pipe *os.File, line []byte) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return // closed
+	}
+	_ = raw.Write(func(fd uintptr) bool {
+		for {
+			if _, err := unix.Write(int(fd), line); !errors.Is(err, unix.EINTR) {
+				return true
+			}
+		}
+	})
+}
+
 // reportPipe brings the process group of a guard's command.
 type reportPipe struct{ read, write *os.File }
 
