@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/internal/testenv"
 )
 
 // cluster is NATS servers in this process that are one JetStream cluster.
@@ -51,10 +52,7 @@ func newCluster(t testing.TB, size int) *cluster {
 func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, testenv.Port(t))
 	}
 	return ports
 }
@@ -65,7 +63,7 @@ func (c *cluster) start(t testing.TB, i int) {
 	require.NoError(t, err)
 	c.servers[i] = s
 	s.Start()
-	require.True(t, s.ReadyForConnections(10*time.Second))
+	require.True(t, s.ReadyForConnections(time.Minute))
 }
 
 // ready waits until the cluster has a leader and all servers are in step.

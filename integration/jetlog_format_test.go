@@ -244,14 +244,14 @@ func recordStream(t *testing.T) {
 		m, err := s.GetMsg(t.Context(), s.CachedInfo().State.LastSeq)
 		require.NoError(t, err)
 		return m.Data[4] == recordedKinds["saved"]
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, short.Close())
 
 	require.Eventually(t, func() bool {
 		require.NoError(t, l.Take(func(*registry.Batch) error { return nil }))
 		head, _ := l.Head()
 		return head >= w.head()
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	live(t, l, 2)
 	dump(t, js, "log", recordedName)
 	dump(t, js, "state", recordedName+"_STATE")
@@ -315,7 +315,7 @@ func live(t *testing.T, l *jetlog.Log, round int) {
 	put(client.Publication{Topic: "jobs.a", Payload: []byte("last")})
 	require.NoError(t, a.Close())
 	require.NoError(t, b.Close())
-	shut, cancel := context.WithTimeout(ctx, 10*time.Second)
+	shut, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	require.NoError(t, s.reg.Shutdown(shut))
 

@@ -159,7 +159,7 @@ func TestJetClientFailsOver(t *testing.T) {
 			mute.Store(true)
 		}
 		if i == 2*each {
-			require.Eventually(t, func() bool { return ra.reg.Info().Head > each }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return ra.reg.Info().Head > each }, time.Minute, time.Millisecond)
 			require.NoError(t, ra.reg.Close())
 		}
 		pending = append(pending, p.Publish(t.Context(), client.Publication{Topic: "jobs", Payload: fmt.Append(nil, i)}))

@@ -3,7 +3,6 @@ package integration_test
 import (
 	"bufio"
 	"bytes"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,11 +76,7 @@ func registryProcess(t *testing.T, args ...string) *process {
 // newProcess is one that is yet to be started.
 func newProcess(t *testing.T, args ...string) *process {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &process{t: t, addr: pc.LocalAddr().String(), home: t.TempDir(), args: args}
-	require.NoError(t, pc.Close())
-	return p
+	return &process{t: t, addr: testenv.Addr(t), home: t.TempDir(), args: args}
 }
 
 // run starts the registry, which ends with the test.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,10 +31,7 @@ const pageToken = "a token of the operators"
 // operatorsPage chooses an address; flags tell it to a registry.
 func operatorsPage(t *testing.T) *page {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	o := &page{t: t, addr: l.Addr().String(), token: filepath.Join(t.TempDir(), "token")}
+	o := &page{t: t, addr: testenv.Addr(t), token: filepath.Join(t.TempDir(), "token")}
 	require.NoError(t, os.WriteFile(o.token, []byte(pageToken+"\n"), 0o600))
 	return o
 }
