@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotgo/pilotgo/election"
 	"github.com/pilotgo/pilotgo/internal/extras"
 	"github.com/pilotgo/pilotgo/internal/link"
 	"github.com/pilotgo/pilotgo/internal/stores"
@@ -24,6 +27,7 @@ func TestMain(m *testing.M) {
 	command := func(f func() int) func() {
 		return func() {
 			testenv.DieWithParent()
+			profiles["flaky"] = patient
 			os.Exit(f())
 		}
 	}
@@ -39,6 +43,16 @@ func TestMain(m *testing.M) {
 		"date":  command(dateMain),
 	})
 }
+
+// patient is the profile flaky in scripts: a leader outlasts a pause of its process by
+// a busy machine, and a first election need not take 20 s.
+var patient = election.Timing{
+	Heartbeat: 200 * time.Millisecond, Lease: 2 * time.Second, Silence: 2200 * time.Millisecond,
+	Jitter: 50 * time.Millisecond, Window: 150 * time.Millisecond, Rank: 100 * time.Millisecond,
+	Stop: 500 * time.Millisecond, OneWay: 50 * time.Millisecond, Pause: time.Second,
+}
+
+func TestPatientTiming(t *testing.T) { require.NoError(t, patient.Validate()) }
 
 // TestScripts runs testdata/script. Each script has a registry of its own inside
 // this process, at $REGISTRY and under the names that recipes use for it, and the
