@@ -13,7 +13,9 @@ type Observation struct {
 	At     time.Time // when it was seen, by Options.WallClock
 }
 
-// Observe yields what is to be seen now, then each change. A slow reader misses
+// Observe yields what is to be seen now, then each change. Until the member has read
+// what is retained, a leadership that ended tells nothing: the next one may follow, and
+// without a leader the reason is ReasonUnknown. A slow reader misses
 // what is over by the time it asks, and always comes to see what is true; Change
 // is against what it saw before. When ctx ends, and when the member has ended, the
 // error is yielded last.
@@ -52,8 +54,12 @@ func (m *Member) Observe(ctx context.Context) iter.Seq2[Observation, error] {
 func (m *Member) sight() (Observation, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.over {
-		return m.record.seen, m.record.changed, m.ending
+	now := m.record.seen
+	if !m.record.read && now.Leader == "" {
+		now.View = View{}
 	}
-	return m.record.seen, m.record.changed, nil
+	if m.over {
+		return now, m.record.changed, m.ending
+	}
+	return now, m.record.changed, nil
 }

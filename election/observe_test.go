@@ -101,6 +101,36 @@ func TestASlowObserverEndsInTheTruth(t *testing.T) {
 	})
 }
 
+// Who reads a long history slowly is not told of an end that was not the last of it.
+func TestAnObserverIsToldNothingOfHistory(t *testing.T) {
+	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
+		require.NoError(t, elect(t, member(t, reg, "a")).Resign(t.Context()))
+		c := dial(t, reg, "c")
+		for range 200 {
+			_, err := c.PublishTo(t.Context(), election.TopicPrefix+group, make([]byte, 1000))
+			require.NoError(t, err)
+		}
+		l := elect(t, member(t, reg, "b"))
+
+		observer := dial(t, reg, "o")
+		reg.SetLink(fakeregistry.Host, "o", fakeregistry.Link{Latency: latency / 2, Bandwidth: 20_000})
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var list []string
+		for seen, err := range over(t, observer).Observe(ctx) {
+			require.NoError(t, err)
+			list = append(list, view(seen))
+			if seen.Leader != "" {
+				break
+			}
+		}
+		require.Equal(t, []string{"none: unknown", "leader " + id("b")}, list)
+		require.Greater(t, time.Since(began), 5*time.Second, "the history was there at once")
+		require.NoError(t, l.Resign(t.Context()))
+	})
+}
+
 func TestObserveEndsWithItsContextOrItsReader(t *testing.T) {
 	bubble(t, func(t *testing.T, reg *fakeregistry.Registry) {
 		m := member(t, reg, "o")

@@ -94,6 +94,7 @@ type record struct {
 	refusal   error
 	epoch     protocol.Epoch
 	connected bool
+	read      bool // was connected once: history was read
 	candidate bool
 	leads     bool
 }
@@ -127,6 +128,7 @@ func (m *Member) snapshot() {
 	if r.connected != x.caughtUp {
 		r.turn()
 	}
+	r.read = r.read || x.caughtUp
 	r.epoch, r.connected, r.candidate, r.leads = x.epoch, x.caughtUp, x.candidate, m.leads != nil
 }
 

@@ -55,9 +55,6 @@ func (a *app) resign(ctx context.Context, o resignOptions, words []string) error
 		return err
 	}
 	defer s.close()
-	if _, err := settled(ctx, s.Member, true); err != nil {
-		return err // until then it may see the end of a leadership and not yet the next
-	}
 	var led election.View
 	for seen, err := range s.Observe(ctx) {
 		switch {
